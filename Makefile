@@ -1,0 +1,69 @@
+# Everything here sets itself up: a machine needs only make and Python 3.11 or newer.
+# PYTHON=/path/to/python chooses the interpreter; ARGS="..." is handed on to the command.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help up test test-all lint format bench lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.timebell-ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# A tree that was copied or moved would still run the code it came from, so its environment does not count as ready.
+$(shell grep -qsF "$(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg || rm -f $(READY))
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+up: $(READY) ## Run Timebell on its own PostgreSQL
+	exec $(BIN)/timebell up $(ARGS)
+
+test: lint ## Run the checks and every test that is not slow
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+test-all: lint ## Run the checks and every test, the slow ones too
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY) ## Run the checks alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Put the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure this machine
+	exec $(BIN)/timebell bench $(ARGS)
+
+lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--quiet --output-file requirements.lock $(ARGS)
+
+clean: ## Remove the environment and everything that was generated
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The interpreter is looked for by trying, since a name on the path may be a shim that leads nowhere or a Python
+# without venv. An environment that was made elsewhere, or only half made, is made again.
+$(READY): requirements.lock pyproject.toml
+	@rm -f $(READY)
+	@if ! { grep -qF "$(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg && $(PIP) --version; } >/dev/null 2>&1; then \
+		fit='import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'; \
+		for python in $(PYTHON) $(if $(PYTHON),,python3 python3.11 python3.12 python3.13 python3.14 python); do \
+			if "$$python" -c "$$fit" >/dev/null 2>&1; then \
+				echo "Making $(VENV) with $$("$$python" --version)"; \
+				exec "$$python" -m venv --clear $(VENV); \
+			fi; \
+		done; \
+		echo "Timebell needs Python 3.11 or newer with its venv module, and found none here." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; \
+	fi
+	@echo "Installing the locked packages"
+	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $(READY)

@@ -1,0 +1,224 @@
+"""Connections, transactions and time limits. Every statement of Timebell passes through a `Session`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import asyncpg
+
+from timebell.db.queries import Query
+from timebell.errors import DatabaseError, DatabaseUnavailable
+
+Row = Mapping[str, Any]
+
+
+class Session(Protocol):
+    """One connection, whoever opened it: runs a query by its name and answers with rows."""
+
+    async def run(self, query: Query, /, **arguments: object) -> Sequence[Row]: ...
+
+    async def execute(self, statement: str, /) -> object: ...
+
+    def is_in_transaction(self) -> bool: ...
+
+
+class Gate(Protocol):
+    """A seam in front of and behind every statement, where a test may stop, reorder or kill."""
+
+    async def before(self, name: str) -> None: ...
+
+    async def after(self, name: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Timing:
+    """How often a query ran and how long it took, as its caller saw it."""
+
+    count: int = 0
+    seconds_total: float = 0.0
+    seconds_max: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds_total += seconds
+        self.seconds_max = max(self.seconds_max, seconds)
+
+
+@dataclass(slots=True)
+class Observer:
+    """What every session of one database shares: the timings and, in tests, the gate."""
+
+    gate: Gate | None = None
+    timings: dict[str, Timing] = field(default_factory=dict)
+
+    def add(self, name: str, seconds: float) -> None:
+        timing = self.timings.get(name)
+        if timing is None:
+            timing = self.timings[name] = Timing()
+        timing.add(seconds)
+
+
+class AsyncpgSession:
+    """A session on an asyncpg connection, our own or one that the user joined."""
+
+    __slots__ = ("_observer", "connection")
+
+    def __init__(self, connection: Any, observer: Observer) -> None:
+        self.connection = connection
+        self._observer = observer
+
+    async def run(self, query: Query, /, **arguments: object) -> Sequence[Row]:
+        gate = self._observer.gate
+        if gate is not None:
+            await gate.before(query.name)
+        began = time.perf_counter()
+        rows: Sequence[Row] = await self.connection.fetch(query.text, *query.arguments(arguments))
+        self._observer.add(query.name, time.perf_counter() - began)
+        if gate is not None:
+            await gate.after(query.name)
+        return rows
+
+    async def execute(self, statement: str, /) -> str:
+        """Answers with what the server says it did, which for a COMMIT may be ROLLBACK."""
+        gate = self._observer.gate
+        if gate is not None:
+            await gate.before(statement)
+        done: str = await self.connection.execute(statement)
+        if gate is not None:
+            await gate.after(statement)
+        return done
+
+    def is_in_transaction(self) -> bool:
+        return bool(self.connection.is_in_transaction())
+
+
+class _Connection(asyncpg.Connection):
+    """Returns to the pool without the reset round trip: nothing here ever outlives its transaction."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The deadlines of a connection, in seconds."""
+
+    connect: float = 10.0
+    statement: float = 30.0
+    lock: float = 5.0
+    idle_in_transaction: float = 20.0
+
+    def server_settings(self) -> dict[str, str]:
+        return {
+            "application_name": "timebell",
+            "timezone": "UTC",
+            "jit": "off",
+            "statement_timeout": f"{int(self.statement * 1000)}ms",
+            "lock_timeout": f"{int(self.lock * 1000)}ms",
+            "idle_in_transaction_session_timeout": f"{int(self.idle_in_transaction * 1000)}ms",
+        }
+
+
+class Database:
+    """A pool of connections to one database."""
+
+    def __init__(
+        self, pool: asyncpg.Pool, url: str, limits: Limits, observer: Observer, *, pooled: bool
+    ) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._pooled = pooled
+        self.url = url
+        self.observer = observer
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        size: int = 10,
+        limits: Limits | None = None,
+        pooled: bool = False,
+        gate: Gate | None = None,
+    ) -> Database:
+        """Connect, or say within the deadline why not.
+
+        `pooled` means a pooler in transaction mode stands in between: it forgets prepared statements and
+        refuses start-up parameters, so both are left out, and the limits must be set on the role.
+        """
+        limits = limits or Limits()
+        options = _connection_options(limits, pooled)
+        try:
+            pool = await asyncpg.create_pool(
+                url, min_size=1, max_size=size, max_inactive_connection_lifetime=300.0, **options
+            )
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise DatabaseUnavailable(
+                f"cannot connect to PostgreSQL: {str(error) or type(error).__name__}; "
+                "check DATABASE_URL and that the server accepts connections"
+            ) from error
+        return cls(pool, url, limits, Observer(gate=gate), pooled=pooled)
+
+    async def close(self) -> None:
+        """Close every connection; one that does not answer is dropped."""
+        try:
+            async with asyncio.timeout(self._limits.connect):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncpgSession]:
+        """A session in which every statement commits by itself."""
+        async with self._pool.acquire(timeout=self._limits.connect) as connection:
+            yield AsyncpgSession(connection, self.observer)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncpgSession]:
+        """A session in one transaction: committed at the end, rolled back on an error."""
+        async with self.connection() as session:
+            await session.execute("BEGIN")
+            try:
+                yield session
+            except BaseException:
+                if not session.connection.is_closed():
+                    await session.connection.execute("ROLLBACK")
+                raise
+            if await session.execute("COMMIT") == "ROLLBACK":
+                raise DatabaseError(
+                    "nothing was committed, because a statement of the transaction had failed; let its error "
+                    "leave the block, or put the statement between SAVEPOINT and ROLLBACK TO"
+                )
+
+    async def run(self, query: Query, /, **arguments: object) -> Sequence[Row]:
+        """One statement in a transaction of its own."""
+        async with self.connection() as session:
+            return await session.run(query, **arguments)
+
+    async def dedicated(self, url: str | None = None) -> asyncpg.Connection:
+        """A connection outside the pool, for what must not wait behind handlers: leases and wake-ups."""
+        options = _connection_options(self._limits, self._pooled and url is None)
+        connection: asyncpg.Connection = await asyncpg.connect(url or self.url, **options)
+        return connection
+
+    def session(self, connection: Any) -> AsyncpgSession:
+        """The session face of a connection from `dedicated`."""
+        return AsyncpgSession(connection, self.observer)
+
+
+def _connection_options(limits: Limits, pooled: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "timeout": limits.connect,
+        "command_timeout": limits.statement + 5.0,
+        "connection_class": _Connection,
+    }
+    if pooled:
+        options["statement_cache_size"] = 0
+    else:
+        options["server_settings"] = limits.server_settings()
+    return options

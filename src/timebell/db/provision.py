@@ -1,0 +1,56 @@
+"""The roles and the database of an embedded server, brought to what this version wants at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import asyncpg
+
+Role: TypeAlias = Literal["owner", "app", "admin"]
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+ROLES: Mapping[Role, str] = {"admin": "postgres", "owner": "timebell_owner", "app": "timebell"}
+DATABASE = "timebell"
+
+# Limits live on the role and not on the session, so that they also hold behind a pooler that shares sessions.
+_ROLE_SETTINGS: Mapping[Role, Mapping[str, str]] = {
+    "owner": {"jit": "off", "timezone": "UTC"},
+    "app": {
+        "lock_timeout": "5s",
+        "statement_timeout": "60s",
+        "idle_in_transaction_session_timeout": "20s",
+        "jit": "off",
+        "timezone": "UTC",
+    },
+}
+
+
+async def provision_roles(connection: Connection, passwords: Mapping[Role, str]) -> None:
+    async with connection.transaction():
+        # The statements below carry passwords, which must not reach the log if one of them fails.
+        await connection.execute("SET LOCAL log_min_error_statement = panic")
+        for role, settings in _ROLE_SETTINGS.items():
+            name = ROLES[role]
+            if not await connection.fetchval("SELECT true FROM pg_roles WHERE rolname = $1", name):
+                await connection.execute(f"CREATE ROLE {name}")
+            attributes = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD"
+            statement = f"SELECT format('ALTER ROLE {name} {attributes} %L', $1::text)"
+            await connection.execute(await connection.fetchval(statement, passwords[role]))
+            for setting, value in settings.items():
+                await connection.execute(f"ALTER ROLE {name} SET {setting} = '{value}'")
+
+
+async def provision_database(connection: Connection, name: str, *, template: str | None = None) -> None:
+    """Make the database if it is missing. The app role may connect to it and owns nothing in it."""
+    if not await connection.fetchval("SELECT true FROM pg_database WHERE datname = $1", name):
+        copied = f" TEMPLATE {template}" if template else ""
+        await connection.execute(f"CREATE DATABASE {name} OWNER {ROLES['owner']}{copied}")
+    await connection.execute(
+        f"REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {ROLES['app']}"
+    )
+
+
+async def close_public_schema(connection: Connection) -> None:
+    """In the connected database: nobody but its owner makes anything in the schema that everybody sees."""
+    await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")

@@ -1,0 +1,49 @@
+"""The activities that go on beside a tick, each listed and bounded, so that nothing runs unseen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+import structlog
+
+from timebell.clock import Clock
+
+log = structlog.get_logger("timebell.engine")
+
+DATABASE_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_PAUSE_SECONDS = 0.2
+
+
+class Background:
+    """Lets activities go on beside the tick; of each kind at most so many at once."""
+
+    def __init__(self, clock: Clock, woken: asyncio.Event) -> None:
+        self._clock = clock
+        self._woken = woken
+        self._counts: dict[str, int] = {}
+        self.going_on: set[asyncio.Task[None]] = set()
+
+    def is_free(self, activity: str, most: int = 1) -> bool:
+        return self._counts.get(activity, 0) < most
+
+    def begin(self, activity: str, work: Callable[[], Awaitable[None]], *, most: int = 1) -> bool:
+        """Begin, unless enough of this kind go on already. Wakes the loop when it ends."""
+        if not self.is_free(activity, most):
+            return False
+        self._counts[activity] = self._counts.get(activity, 0) + 1
+        going = asyncio.create_task(self._run(activity, work))
+        self.going_on.add(going)
+        going.add_done_callback(self.going_on.discard)
+        return True
+
+    async def _run(self, activity: str, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except DATABASE_ERRORS as error:
+            log.warning("the database is away", activity=activity, error=str(error) or type(error).__name__)
+            await self._clock.sleep(_PAUSE_SECONDS)
+        finally:
+            self._counts[activity] -= 1
+            self._woken.set()

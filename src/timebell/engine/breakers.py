@@ -1,0 +1,110 @@
+"""A circuit breaker for each destination, shared by all nodes through one row while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from timebell.clock import Chance
+from timebell.db.pool import Database, Session
+from timebell.engine.store import EngineStore
+from timebell.rules.backoff import ErrorClass
+from timebell.rules.breaker import (
+    CLOSED,
+    BreakerPolicy,
+    BreakerState,
+    OpenSpell,
+    Passage,
+    may_pass,
+    on_failure,
+    on_probe,
+    on_success,
+)
+
+_DESTINATIONS_MAX = 10_000
+
+
+class Breakers:
+    """Asks before a call and learns from its result. Failures are counted by each node; an opening is shared."""
+
+    def __init__(
+        self, database: Database, store: EngineStore, chance: Chance, policy: BreakerPolicy | None = None
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._chance = chance
+        self._policy = policy or BreakerPolicy()
+        self._states: dict[str, BreakerState] = {}
+
+    def may_pass(self, destination: str, now: datetime) -> Passage:
+        return may_pass(self._states.get(destination, CLOSED), now)
+
+    def open_until(self, destination: str) -> datetime | None:
+        spell = self._states.get(destination, CLOSED).spell
+        return spell.until if spell is not None else None
+
+    async def refresh(self, session: Session) -> None:
+        """Take over what other nodes opened, and let go of what they closed."""
+        shared = {row["destination"]: row for row in await self._store.read_breakers(session)}
+        for destination, state in list(self._states.items()):
+            if state.spell is not None and destination not in shared:
+                del self._states[destination]
+        for destination, row in shared.items():
+            length = timedelta(seconds=row["open_seconds"])
+            state = self._states.get(destination, CLOSED)
+            probes_out = state.spell.probes_out if state.spell is not None else 0
+            self._states[destination] = BreakerState(
+                failures=row["failure_count"],
+                spell=OpenSpell(length=length, until=row["open_until"], probes_out=probes_out),
+            )
+
+    async def claim_probe(self, destination: str, now: datetime, incarnation: int) -> bool:
+        """Whether this node may send the one probe; if not, another node has."""
+        async with self._database.connection() as session:
+            until = await self._store.claim_probe(session, destination=destination, incarnation=incarnation)
+        state = self._states.get(destination, CLOSED)
+        if until is not None:
+            self._states[destination] = on_probe(state, now=now, policy=self._policy)
+        elif state.spell is not None:
+            await self._reread()
+        return until is not None
+
+    async def _reread(self) -> None:
+        async with self._database.connection() as session:
+            await self.refresh(session)
+
+    async def succeeded(self, destination: str, *, probe: bool) -> None:
+        state = self._states.get(destination, CLOSED)
+        if state is CLOSED:
+            return
+        await self._become(destination, state, on_success(state, probe=probe))
+
+    async def failed(self, destination: str, error_class: ErrorClass, now: datetime, *, probe: bool) -> None:
+        state = self._states.get(destination, CLOSED)
+        after = on_failure(
+            state, error_class, now=now, policy=self._policy, fraction=self._chance.fraction(), probe=probe
+        )
+        await self._become(destination, state, after)
+
+    async def _become(self, destination: str, before: BreakerState, after: BreakerState) -> None:
+        if after == before:
+            return
+        if after == CLOSED:
+            self._states.pop(destination, None)
+        elif destination in self._states or len(self._states) < _DESTINATIONS_MAX:
+            self._states[destination] = after
+        if after.spell is not None:
+            async with self._database.connection() as session:
+                await self._store.open_breaker(
+                    session,
+                    destination=destination,
+                    failure_count=after.failures,
+                    open_seconds=after.spell.length.total_seconds(),
+                    open_until=after.spell.until,
+                )
+        elif before.spell is not None:
+            async with self._database.connection() as session:
+                await self._store.close_breaker(session, destination=destination)
+
+    def states(self) -> Mapping[str, BreakerState]:
+        return self._states

@@ -1,0 +1,189 @@
+"""The engine of one process: a node, its worker and the loops that keep them going."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+import asyncpg
+import structlog
+
+from timebell.db.pool import AsyncpgSession
+from timebell.engine.background import DATABASE_ERRORS
+from timebell.engine.loop import Loop
+from timebell.engine.node import Node
+from timebell.engine.pruner import Pruner
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.worker import Worker
+from timebell.kernel.bell import Timebell
+from timebell.version import __version__
+
+log = structlog.get_logger("timebell.engine")
+
+_LISTEN_EVERY_SECONDS = 5.0
+_PASSES_MAX = 100_000
+
+
+class Engine:
+    """Pays what is owed. `run` goes on until `stop`; a test calls `run_due` instead and moves the clock itself."""
+
+    def __init__(self, bell: Timebell, *, is_alone: bool = False) -> None:
+        settings = bell.settings
+        self.bell = bell
+        self.store = EngineStore(bell.clock)
+        self.timekeeper = Timekeeper(bell.clock)
+        self.node = Node(
+            self.store,
+            bell.clock,
+            name=settings.node_name or _made_name(bell),
+            version=__version__,
+            lease_seconds=settings.lease_seconds,
+            margin_seconds=settings.lease_margin_seconds,
+            is_alone=is_alone,
+        )
+        self.worker = Worker(bell, self.node, self.store, self.timekeeper)
+        self.pruner = Pruner(bell.database, self.store, settings)
+        self._lease_connection: asyncpg.Connection | None = None
+        self._loops = [
+            Loop("node", self._tick_node, chance=bell.chance),
+            Loop("sweep", self._tick_sweep, chance=bell.chance),
+            Loop(
+                "worker",
+                self.worker.tick,
+                chance=bell.chance,
+                woken=self.worker.woken,
+                grid_seconds=settings.grid_ms / 1000,
+            ),
+            Loop("pruner", self.pruner.tick, chance=bell.chance),
+            Loop("wakeups", self._tick_wakeups, chance=bell.chance),
+        ]
+        self._running: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Declare what the apps bring, take a share of the slots, and let the loops go."""
+        await self.begin()
+        self._running = [asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in self._loops]
+
+    async def begin(self) -> None:
+        await self.bell.declare()
+        await self.beat()
+        await self.worker.look_around()
+
+    async def stop(self) -> None:
+        """Begin nothing more, wait for what runs, give back what is not done in time, and leave in order."""
+        self.worker.stop_starting()
+        deadline = asyncio.get_running_loop().time() + self.bell.settings.stop_seconds
+        while not self.worker.is_idle() and asyncio.get_running_loop().time() < deadline:
+            await self._pass(0.05)
+        if self.worker.attempts.running:
+            self.worker.attempts.interrupt()
+        for _ in range(40):
+            if self.worker.is_idle():
+                break
+            await self._pass(0.05)
+        for loop in self._loops:
+            loop.stop()
+        for running in self._running:
+            with suppress(*DATABASE_ERRORS, asyncio.CancelledError):
+                await running
+        self._running = []
+        await self._leave()
+        self.worker.close()
+
+    async def _pass(self, seconds: float) -> None:
+        await self.worker.tick()
+        going_on = {attempt.task for attempt in self.worker.attempts.running.values() if attempt.task is not None}
+        going_on |= self.worker.background.going_on
+        if going_on:
+            await asyncio.wait(going_on, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _leave(self) -> None:
+        with suppress(*DATABASE_ERRORS):
+            async with asyncio.timeout(2.0):
+                async with self._lease_session() as session:
+                    await self.node.leave(session)
+        if self._lease_connection is not None:
+            self._lease_connection.terminate()
+            self._lease_connection = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Engine]:
+        await self.start()
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    async def beat(self) -> None:
+        """One round of the node's life."""
+        if not self.timekeeper.is_anchored:
+            async with self.bell.database.connection() as session:
+                await self.timekeeper.anchor(session)
+        async with self._lease_session() as session:
+            await self.node.tick(session, self.timekeeper.now())
+
+    @asynccontextmanager
+    async def _lease_session(self) -> AsyncIterator[AsyncpgSession]:
+        """The lease has a connection of its own: handlers that hold all the others must not cost the node its life."""
+        if self._lease_connection is None or self._lease_connection.is_closed():
+            self._lease_connection = await self.bell.database.dedicated()
+        try:
+            yield self.bell.database.session(self._lease_connection)
+        except DATABASE_ERRORS:
+            self._lease_connection.terminate()
+            self._lease_connection = None
+            raise
+
+    async def _tick_node(self) -> float:
+        await self.beat()
+        return self.node.renew_every_seconds
+
+    async def _tick_sweep(self) -> float:
+        await self.worker.look_around()
+        return self.bell.settings.sweep_seconds
+
+    async def _tick_wakeups(self) -> float:
+        if not (self.bell.settings.pooled and self.bell.settings.listen_url is None):
+            await self.bell.wakeups.listen()
+        return _LISTEN_EVERY_SECONDS
+
+    async def run_due(self) -> int:
+        """Run everything that is due now, and what becomes due at this instant because of it. For moved clocks.
+
+        Answers with the number of jobs that were settled.
+        """
+        before = self._settled_count()
+        await self.beat()
+        await self.worker.look_around()
+        self.worker.sweep()
+        for _ in range(_PASSES_MAX):
+            await self._pass(1.0)
+            if self.worker.is_idle() and not self.worker.has_work() and not self._has_startable():
+                break
+        return self._settled_count() - before
+
+    def _has_startable(self) -> bool:
+        earliest = self.worker.next_instant()
+        return earliest is not None and earliest <= self.timekeeper.now()
+
+    def _settled_count(self) -> int:
+        counters = self.worker.counters
+        return counters.done + counters.ended + counters.retried
+
+    async def next_instant(self) -> datetime | None:
+        """When something is due next, in the table or in memory."""
+        now = self.timekeeper.now()
+        async with self.bell.database.connection() as session:
+            stored = await self.store.read_next_due(session, after=now)
+        held = self.worker.next_instant()
+        later = [instant for instant in (stored, held) if instant is not None and instant > now]
+        return min(later, default=None)
+
+
+def _made_name(bell: Timebell) -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{bell.chance.bits(32):08x}"

@@ -1,0 +1,290 @@
+"""One job through its named steps: resolve, guard, run, decide. Finishing and reporting are done for many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from timebell.clock import Chance
+from timebell.config import Settings
+from timebell.db.pool import Database
+from timebell.engine.breakers import Breakers
+from timebell.engine.held import Entry
+from timebell.engine.settler import fence
+from timebell.engine.settling import (
+    Attempt,
+    Settlement,
+    decide,
+    end_columns,
+    retry_columns,
+)
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.kernel.app import Handler, Registry
+from timebell.kernel.job import Job
+from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.transaction import Transaction
+from timebell.rules.backoff import RetryPolicy
+
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One attempt under way. `version` is the row's now: one more than was read where the start was marked."""
+
+    entry: Entry
+    handler: Handler
+    version: int
+    number: int
+    started_at: datetime
+    deadline: float
+    timeout_seconds: float
+    is_marked: bool = False
+    is_probe: bool = False
+    destination: str | None = None
+    has_timed_out: bool = False
+    is_interrupted: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class NotToBeHad(Exception):
+    """Somebody else holds the job, or it is no longer as it was read."""
+
+
+class _Undo(Exception):
+    """Leaves a transaction without committing it."""
+
+
+class Executor:
+    """Runs one attempt and answers with the decision about it."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: EngineStore,
+        registry: Registry,
+        settings: Settings,
+        timekeeper: Timekeeper,
+        breakers: Breakers,
+        chance: Chance,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._timekeeper = timekeeper
+        self._breakers = breakers
+        self._chance = chance
+        self._policy = RetryPolicy.of_delays(settings.retry_delays_seconds, max_attempts=settings.max_attempts)
+        self._threads = ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="timebell")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, running: Running) -> Settlement:
+        """A plain or external attempt."""
+        job = await self._resolve(running)
+        outcome = await self._refuse(running, job) or await self._run(running, job)
+        if running.destination is not None:
+            await self._report_destination(running, outcome)
+        return self.decide(running, outcome)
+
+    async def run_transactional(self, running: Running) -> tuple[Settlement, Transaction | None]:
+        """An attempt whose effect and completion are one transaction.
+
+        Answers with the decision and, where it was committed with the effect, the transaction; a failed attempt
+        is undone and its decision still to be written.
+        """
+        entry = running.entry
+        settlement: Settlement | None = None
+        try:
+            async with self._database.transaction() as session:
+                tx = Transaction(session, entry.pair[0], running_job=entry.id)
+                try:
+                    job = await self._lock(running, tx)
+                    outcome = await self._refuse(running, job) or await self._run(running, job)
+                finally:
+                    tx.close()
+                settlement = self.decide(running, outcome)
+                if isinstance(outcome, Retry):
+                    raise _Undo
+                if not await self._settle_inside(session, settlement):
+                    raise NotToBeHad
+        except _Undo:
+            assert settlement is not None
+            return settlement, None
+        return settlement, tx
+
+    async def _lock(self, running: Running, tx: Transaction) -> Job:
+        """Lock the agenda before the job, as everyone does, and build the job from what the lock shows."""
+        entry = running.entry
+        if entry.row["step"] is not None:
+            await self._store.lock_agenda_row(tx.session, tenant=tx.tenant, subject=entry.row["subject"])
+        row = await self._store.lock_job(
+            tx.session,
+            id=entry.id,
+            version=running.version,
+            epoch=entry.epoch,
+            incarnation=entry.incarnation,
+        )
+        if row is None:
+            raise NotToBeHad
+        job = self._job(running, row["payload"])
+        job.transaction = tx
+        job.is_cancel_requested = row["is_cancel_requested"]
+        return job
+
+    async def _settle_inside(self, session: Any, settlement: Settlement) -> bool:
+        """Write the completion in the handler's own transaction; False where the job is no longer ours."""
+        entry = settlement.entry
+        guard = fence([entry], entry.incarnation, lock_timeout="5s")
+        if settlement.verdict == "done":
+            return bool(
+                await self._store.finish_jobs(
+                    session,
+                    ids=[entry.id],
+                    version=settlement.version,
+                    started_at=settlement.started_at,
+                    fence=guard,
+                )
+            )
+        if settlement.verdict == "end":
+            return bool(await self._store.end_jobs(session, columns=end_columns([settlement]), fence=guard))
+        return bool(await self._store.retry_jobs(session, columns=retry_columns([settlement]), fence=guard))
+
+    async def _resolve(self, running: Running) -> Job:
+        payload = running.entry.row["payload"]
+        if payload is None:
+            async with self._database.connection() as session:
+                payload = await self._store.read_payload(session, id=running.entry.id, version=running.version)
+            if payload is None:
+                raise NotToBeHad
+        return self._job(running, payload)
+
+    def _job(self, running: Running, payload: str) -> Job:
+        row = running.entry.row
+        cursor = row["cursor"]
+        return Job(
+            id=running.entry.id,
+            tenant=row["tenant"],
+            kind=row["kind"],
+            queue=row["queue"],
+            payload=orjson.loads(payload),
+            due_at=row["due_at"],
+            attempt=running.number,
+            subject=row["subject"],
+            key=row["key"],
+            step=row["step"],
+            expires_at=row["expires_at"],
+            correlation_id=row["correlation_id"],
+            cursor=None if cursor is None else orjson.loads(cursor),
+            beat=lambda job, cursor: self._beat(running, job, cursor),
+        )
+
+    async def _refuse(self, running: Running, job: Job) -> Outcome | None:
+        """Ask the job's guard, just before acting, whether it is still wanted."""
+        name = running.entry.row["guard"]
+        if name is None:
+            return None
+        guard = self._registry.guards.get(name)
+        if guard is None:
+            return Dead(f"no guard is registered as {name!r}")
+        try:
+            async with asyncio.timeout(running.timeout_seconds):
+                wanted = await guard(job)
+        except Exception as error:
+            return Retry(f"guard {name}: {_describe(error)}")
+        return None if wanted else Cancel(f"the guard {name} said no")
+
+    async def _run(self, running: Running, job: Job) -> Outcome | None:
+        handler = running.handler
+        try:
+            if handler.is_async:
+                return await handler.run(job)  # type: ignore[misc, no-any-return]
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, handler.run, job)  # type: ignore[arg-type]
+        except asyncio.CancelledError:
+            if running.has_timed_out:
+                return Retry(f"timed out after {running.timeout_seconds:g} s")
+            raise
+        except BaseException as error:
+            # SystemExit and KeyboardInterrupt are a handler's bug too; let through, they would end the whole node.
+            return Retry(_describe(error))
+
+    def decide(self, running: Running, outcome: Outcome | None) -> Settlement:
+        entry = running.entry
+        policy = running.handler.retry or self._policy
+        attempts = entry.row["max_attempts"]
+        if attempts is not None and attempts != policy.max_attempts:
+            policy = replace(policy, max_attempts=attempts)
+        return decide(
+            Attempt(
+                entry=entry,
+                version=running.version,
+                number=running.number,
+                started_at=running.started_at,
+                now=self._timekeeper.now(),
+                policy=policy,
+                fraction=self._chance.fraction(),
+            ),
+            outcome,
+        )
+
+    def interrupted(self, running: Running) -> Settlement:
+        """The node stops before the attempt is over: the job is given back at once, and the attempt not counted."""
+        return self.decide(running, Snooze(reason="interrupted"))
+
+    async def _report_destination(self, running: Running, outcome: Outcome | None) -> None:
+        assert running.destination is not None
+        if isinstance(outcome, Retry):
+            await self._breakers.failed(
+                running.destination, outcome.error_class, self._timekeeper.now(), probe=running.is_probe
+            )
+        elif outcome is None or isinstance(outcome, Done):
+            await self._breakers.succeeded(running.destination, probe=running.is_probe)
+
+    async def _beat(self, running: Running, job: Job, cursor: dict[str, Any] | None) -> bool:
+        """The handler is alive: its time starts anew, its cursor is kept, and it hears of a cancel."""
+        running.deadline = self._timekeeper.monotonic() + running.timeout_seconds
+        if job.transaction is not None:
+            return not job.is_cancel_requested
+        async with self._database.connection() as session:
+            row = await self._store.beat_job(
+                session,
+                id=running.entry.id,
+                version=running.version,
+                incarnation=running.entry.incarnation,
+                cursor=None if cursor is None else orjson.dumps(cursor).decode(),
+            )
+        job.is_cancel_requested = row is None or row["is_cancel_requested"]
+        return not job.is_cancel_requested
+
+    def timeout_seconds(self, handler: Handler) -> float:
+        default = self._settings.job_timeout_seconds
+        return default if handler.timeout is None else handler.timeout.total_seconds()
+
+    def destination(self, handler: Handler, entry: Entry) -> str | None:
+        """What an external handler depends on; None where it names nothing or cannot be asked yet."""
+        named = handler.destination
+        if named is None or isinstance(named, str):
+            return named
+        payload = entry.row["payload"]
+        if payload is None:
+            return None
+        probe = Running(entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0)
+        try:
+            return named(self._job(probe, payload))
+        except Exception:
+            return None
+
+
+def _describe(error: BaseException) -> str:
+    """The error in one line, then where it was raised."""
+    where = "".join(traceback.format_tb(error.__traceback__)[-3:])
+    return f"{type(error).__name__}: {error}\n{where}".strip()

@@ -1,0 +1,261 @@
+"""The jobs a node has read and not yet begun: a heap of what is coming, fair piles of what is due, and what was seen.
+
+It holds no database and no clock, so that everything about order and fairness can be argued and tested here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from uuid import UUID
+
+from timebell.db.pool import Row
+
+CRITICAL, NORMAL, PARKED = 0, 1, 2
+# Jobs that were running when a node died have piles of their own, so that nobody waits behind them.
+_SUSPECT = 3
+_PILES = (CRITICAL, NORMAL, _SUSPECT)
+# How many jobs of one tenant in one queue are chosen before the next has its turn.
+_TURN = 8
+
+Pair = tuple[str, str]
+Position = tuple[datetime, UUID]
+
+
+class Entry:
+    """One job in memory, at the version it was read."""
+
+    __slots__ = (
+        "epoch",
+        "id",
+        "incarnation",
+        "is_cautious",
+        "is_probe",
+        "lane",
+        "order",
+        "pair",
+        "row",
+        "run_at",
+        "slot",
+        "version",
+    )
+
+    def __init__(self, row: Row, order: int) -> None:
+        self.row = row
+        self.id: UUID = row["id"]
+        self.version: int = row["version"]
+        self.slot: int = row["slot"]
+        self.lane: int = row["lane"]
+        self.run_at: datetime = row["run_at"]
+        self.pair: Pair = (row["tenant"], row["queue"])
+        self.order = order
+        # Under which life of the node and which epoch of the slot it was begun.
+        self.incarnation = 0
+        self.epoch = 0
+        self.is_cautious = False
+        self.is_probe = False
+
+    def __lt__(self, other: Entry) -> bool:
+        return (self.run_at, self.order) < (other.run_at, other.order)
+
+
+class Held:
+    """Accepts rows, hands out due jobs in turn between tenants, and remembers what it has seen.
+
+    A tenant's queue that has more due than its share stays in the table past a mark, and is read again from
+    there when its pile has shrunk; so nobody's backlog keeps another's job from being read.
+    """
+
+    def __init__(self, *, total_max: int, pair_max: int) -> None:
+        self._total_max = total_max
+        self._pair_max = pair_max
+        self._heap: list[Entry] = []
+        self._piles: dict[int, dict[Pair, list[tuple[int, Entry]]]] = {lane: {} for lane in _PILES}
+        self._turns: dict[int, deque[Pair]] = {lane: deque() for lane in _PILES}
+        self._counts: dict[Pair, int] = {}
+        self._seen: dict[UUID, int] = {}
+        self._retired: list[tuple[UUID, int]] = []
+        self._total = 0
+        self._order = 0
+        self._reads_open = 0
+        self.overflow: dict[Pair, dict[tuple[int, int], Position]] = {}
+
+    def __len__(self) -> int:
+        return self._total
+
+    def accept(self, row: Row) -> bool:
+        """Hold a row that was read, unless this version was seen or its tenant's queue has its share already."""
+        version = self._seen.get(row["id"])
+        if version is not None and version >= row["version"]:
+            return False
+        pair = (row["tenant"], row["queue"])
+        count = self._counts.get(pair, 0)
+        if count >= self._share(pair):
+            marks = self.overflow.setdefault(pair, {})
+            key, mark = (row["slot"], row["lane"]), (row["run_at"], row["id"])
+            if key not in marks or mark < marks[key]:
+                marks[key] = mark
+            return False
+        self._push(Entry(row, self._order))
+        return True
+
+    def _share(self, pair: Pair) -> int:
+        if self._total < self._total_max:
+            return self._pair_max
+        return max(16, self._total_max // (2 * max(1, len(self._counts) + (pair not in self._counts))))
+
+    def _push(self, entry: Entry) -> None:
+        self._order += 1
+        self._seen[entry.id] = entry.version
+        self._counts[entry.pair] = self._counts.get(entry.pair, 0) + 1
+        self._total += 1
+        heapq.heappush(self._heap, entry)
+
+    def promote(self, now: datetime) -> None:
+        """Move what is due from the heap to the piles."""
+        heap = self._heap
+        while heap and heap[0].run_at <= now:
+            entry = heapq.heappop(heap)
+            if self._is_stale(entry):
+                self._uncount(entry)
+                continue
+            lane = _SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
+            pile = self._piles[lane].get(entry.pair)
+            if pile is None:
+                pile = self._piles[lane][entry.pair] = []
+                self._turns[lane].append(entry.pair)
+            heapq.heappush(pile, (-entry.row["priority"], entry))
+
+    def _is_stale(self, entry: Entry) -> bool:
+        return self._seen.get(entry.id) != entry.version
+
+    def _uncount(self, entry: Entry) -> None:
+        self._total -= 1
+        left = self._counts[entry.pair] - 1
+        if left:
+            self._counts[entry.pair] = left
+        else:
+            del self._counts[entry.pair]
+
+    def choose(self, count: int, budgets: dict[str, int], admit: Callable[[Entry], bool]) -> list[Entry]:
+        """Up to `count` due jobs, critical ones first, then in turn between tenants and queues.
+
+        `budgets` says how many of a limited queue may start; it is used up here. A queue that is not in it
+        has no limit. `admit` is asked about each job in its turn and takes its place where there is one.
+        """
+        chosen: list[Entry] = []
+        for lane in _PILES:
+            self._choose_from(lane, count, budgets, admit, chosen)
+        return chosen
+
+    def _choose_from(
+        self,
+        lane: int,
+        count: int,
+        budgets: dict[str, int],
+        admit: Callable[[Entry], bool],
+        chosen: list[Entry],
+    ) -> None:
+        turns, piles = self._turns[lane], self._piles[lane]
+        passed = 0
+        while turns and passed < len(turns) and len(chosen) < count:
+            pair = turns[0]
+            pile = piles[pair]
+            room = min(count - len(chosen), _TURN, budgets.get(pair[1], _TURN))
+            before = len(chosen)
+            while pile and len(chosen) - before < room:
+                entry = pile[0][1]
+                is_stale = self._is_stale(entry)
+                if not is_stale and not admit(entry):
+                    break
+                heapq.heappop(pile)
+                self._uncount(entry)
+                if not is_stale:
+                    chosen.append(entry)
+            if pair[1] in budgets:
+                budgets[pair[1]] -= len(chosen) - before
+            passed = passed + 1 if len(chosen) == before else 0
+            if pile:
+                turns.rotate(-1)
+            else:
+                turns.popleft()
+                del piles[pair]
+
+    def ready_counts(self) -> dict[str, int]:
+        """How many due jobs wait, by queue."""
+        counts: dict[str, int] = {}
+        for piles in self._piles.values():
+            for pair, pile in piles.items():
+                counts[pair[1]] = counts.get(pair[1], 0) + len(pile)
+        return counts
+
+    def has_ready(self) -> bool:
+        return any(self._piles.values())
+
+    def earliest_run_at(self) -> datetime | None:
+        """When the next job becomes due."""
+        while self._heap and self._is_stale(self._heap[0]):
+            self._uncount(heapq.heappop(self._heap))
+        return self._heap[0].run_at if self._heap else None
+
+    def hold_again(self, entry: Entry, run_at: datetime) -> None:
+        """Put a job back under the same version, to be looked at again at `run_at`."""
+        entry.run_at = run_at
+        entry.order = self._order
+        self._push(entry)
+
+    def retire(self, entries: Iterable[Entry]) -> None:
+        """The database has acknowledged that these are over at this version.
+
+        A read that began before may still bring the row back, so it stays seen until every such read has ended.
+        """
+        for entry in entries:
+            if self._reads_open:
+                self._retired.append((entry.id, entry.version))
+            else:
+                self._drop_seen(entry.id, entry.version)
+
+    def forget(self, entry: Entry) -> None:
+        """The job was not ours to start after all; what the next read finds counts."""
+        self._drop_seen(entry.id, entry.version)
+
+    def _drop_seen(self, id: UUID, version: int) -> None:
+        if self._seen.get(id) == version:
+            del self._seen[id]
+
+    def read_begins(self) -> None:
+        self._reads_open += 1
+
+    def read_ends(self) -> None:
+        self._reads_open -= 1
+        if not self._reads_open:
+            for id, version in self._retired:
+                self._drop_seen(id, version)
+            self._retired.clear()
+
+    def take_overflow(self) -> Iterator[tuple[Pair, dict[tuple[int, int], Position]]]:
+        """The tenant's queues that have room again, with where to read on."""
+        for pair in list(self.overflow):
+            if self._counts.get(pair, 0) <= self._share(pair) // 2:
+                yield pair, self.overflow.pop(pair)
+
+    def drop_slots(self, slots: set[int]) -> None:
+        """Let go of everything in these slots: another node reads them now."""
+        for entry in self._all():
+            if entry.slot in slots:
+                self._drop_seen(entry.id, entry.version)
+        for marks in self.overflow.values():
+            for key in [key for key in marks if key[0] in slots]:
+                del marks[key]
+
+    def _all(self) -> Iterator[Entry]:
+        yield from self._heap
+        for piles in self._piles.values():
+            for pile in piles.values():
+                yield from (entry for _, entry in pile)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.__init__(total_max=self._total_max, pair_max=self._pair_max)  # type: ignore[misc]

@@ -1,0 +1,174 @@
+"""Limits that hold over all nodes: starts leased from one row a queue, permits that die with their node."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from timebell.db.pool import Database, Session
+from timebell.engine.node import Node
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.rules.sharing import share_permits
+
+# Starts are leased this far ahead and lapse this long after their instant: a frozen node that wakes up can start
+# at most what it had leased for one window.
+_WINDOW = timedelta(milliseconds=200)
+_PERMITS_EVERY_SECONDS = 0.05
+_LIMITS_EVERY_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class QueueLimit:
+    """What this node may start in one queue right now."""
+
+    has_rate: bool
+    has_permits: bool
+    starts: deque[datetime] = field(default_factory=deque)
+    ask_again_at: datetime | None = None
+    held: int = 0
+    in_use: int = 0
+    wanted: int = 0
+    permits_asked_at: float = float("-inf")
+
+
+class Limits:
+    """Answers how many jobs of each limited queue may start, and keeps starts and permits in supply."""
+
+    def __init__(self, database: Database, store: EngineStore, node: Node, timekeeper: Timekeeper) -> None:
+        self._database = database
+        self._store = store
+        self._node = node
+        self._timekeeper = timekeeper
+        self._queues: dict[str, QueueLimit] = {}
+        self._read_at = float("-inf")
+
+    async def refresh(self, session: Session) -> None:
+        """Learn which queues are limited; asked now and then, for an operator may change a limit."""
+        if self._timekeeper.monotonic() < self._read_at + _LIMITS_EVERY_SECONDS:
+            return
+        self._read_at = self._timekeeper.monotonic()
+        rows = {row["name"]: row for row in await self._store.read_limits(session)}
+        for name in self._queues.keys() - rows.keys():
+            del self._queues[name]
+        for name, row in rows.items():
+            has_rate, has_permits = row["rate_per_second"] is not None, row["concurrency"] is not None
+            known = self._queues.get(name)
+            if known is None:
+                self._queues[name] = QueueLimit(has_rate, has_permits)
+            else:
+                known.has_rate, known.has_permits = has_rate, has_permits
+
+    def budgets(self, now: datetime) -> dict[str, int]:
+        """How many jobs of each limited queue may start now."""
+        budgets = {}
+        for name, limit in self._queues.items():
+            while limit.starts and limit.starts[0] < now - _WINDOW:
+                limit.starts.popleft()
+            ripe = sum(1 for at in limit.starts if at <= now) if limit.has_rate else limit.held - limit.in_use
+            budgets[name] = min(ripe, limit.held - limit.in_use) if limit.has_permits else ripe
+        return budgets
+
+    def started(self, queue: str) -> None:
+        limit = self._queues.get(queue)
+        if limit is not None:
+            if limit.has_rate and limit.starts:
+                limit.starts.popleft()
+            limit.in_use += 1
+
+    def ended(self, queue: str) -> None:
+        limit = self._queues.get(queue)
+        if limit is not None:
+            limit.in_use = max(0, limit.in_use - 1)
+
+    def lost(self) -> None:
+        """The node began a new life: the permits of the old one are gone."""
+        for limit in self._queues.values():
+            limit.held = 0
+            limit.starts.clear()
+
+    def next_start(self, ready: Mapping[str, int]) -> datetime | None:
+        """The next instant at which a waiting job may start or more starts may be asked for."""
+        instants = []
+        for name, limit in self._queues.items():
+            if limit.has_rate and ready.get(name):
+                instants += [limit.starts[0]] if limit.starts else []
+                instants += [limit.ask_again_at] if limit.ask_again_at is not None else []
+        return min(instants, default=None)
+
+    def waits_for_permits(self, ready: Mapping[str, int]) -> bool:
+        return any(limit.has_permits and ready.get(name) for name, limit in self._queues.items())
+
+    def is_short(self, ready: Mapping[str, int], now: datetime) -> bool:
+        """Whether `supply` has something to ask for."""
+        return any(
+            self._wants_starts(limit, ready.get(name, 0), now) or self._wants_permits(limit, ready.get(name, 0))
+            for name, limit in self._queues.items()
+        )
+
+    def _wants_starts(self, limit: QueueLimit, ready: int, now: datetime) -> bool:
+        if not limit.has_rate or ready <= len(limit.starts):
+            return False
+        return limit.ask_again_at is None or limit.ask_again_at <= now
+
+    def _wants_permits(self, limit: QueueLimit, ready: int) -> bool:
+        if not limit.has_permits:
+            return False
+        if self._timekeeper.monotonic() < limit.permits_asked_at + _PERMITS_EVERY_SECONDS:
+            return False
+        # More is wanted, or more is held than there is a use for, or a share may have to go to others.
+        return ready + limit.in_use != limit.wanted or limit.held != min(limit.held, limit.in_use + ready) or (
+            ready > limit.held - limit.in_use
+        )
+
+    async def supply(self, ready: Mapping[str, int]) -> None:
+        """Ask for the starts and permits that waiting jobs need, and give back permits that none needs."""
+        now = self._timekeeper.now()
+        for name, limit in list(self._queues.items()):
+            waiting = ready.get(name, 0)
+            if self._wants_starts(limit, waiting, now):
+                await self._lease_starts(name, limit, waiting - len(limit.starts))
+            if self._wants_permits(limit, waiting):
+                await self._share_permits(name, limit, waiting)
+
+    async def _lease_starts(self, name: str, limit: QueueLimit, wanted: int) -> None:
+        async with self._database.connection() as session:
+            row = await self._store.lease_starts(
+                session, queue=name, wanted=wanted, window_us=_WINDOW // timedelta(microseconds=1)
+            )
+        if row is None:
+            limit.ask_again_at = self._timekeeper.now() + _WINDOW
+            return
+        first, spacing = row["first_at"], timedelta(microseconds=row["spacing_us"])
+        limit.starts.extend(first + spacing * number for number in range(row["granted"]))
+        # Where nothing is free within the window, the first free start says when to ask again.
+        next_free = first + spacing * row["granted"]
+        limit.ask_again_at = next_free - _WINDOW if row["granted"] < wanted else None
+
+    async def _share_permits(self, name: str, limit: QueueLimit, waiting: int) -> None:
+        limit.permits_asked_at = self._timekeeper.monotonic()
+        me = self._node.incarnation
+        wanted = limit.in_use + waiting
+        # While the shares are settled nothing new may start: what is given back must not be in use.
+        held, limit.held = limit.held, limit.in_use
+        try:
+            async with self._database.transaction() as session:
+                rows = await self._store.read_permits(session, queue=name)
+                holdings = {row["incarnation"]: (row["held"], row["wanted"]) for row in rows}
+                if me not in holdings:
+                    held = 0
+                    return
+                holdings[me] = (held, wanted)
+                share = share_permits(rows[0]["concurrency"], holdings, me, turn=self._turn())
+                held = max(limit.in_use, min(share, wanted))
+                await self._store.write_permits(session, queue=name, incarnation=me, held=held, wanted=wanted)
+            limit.wanted = wanted
+        finally:
+            limit.held = held
+
+    def _turn(self) -> int:
+        return int(self._timekeeper.monotonic() * 2)
+
+

@@ -1,0 +1,71 @@
+"""The one runner of all loops: it ticks, waits, is woken, outlives the database's absences, and stops when told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+from timebell.clock import Chance
+from timebell.engine.background import DATABASE_ERRORS
+
+log = structlog.get_logger("timebell.loop")
+
+_AWAY_SECONDS_MIN = 0.1
+_AWAY_SECONDS_MAX = 2.0
+
+
+class Loop:
+    """Repeats one bounded `tick`, which answers in how many seconds it wants to be called again."""
+
+    def __init__(
+        self,
+        name: str,
+        tick: Callable[[], Awaitable[float]],
+        *,
+        chance: Chance,
+        woken: asyncio.Event | None = None,
+        grid_seconds: float = 0.001,
+    ) -> None:
+        self.name = name
+        self.tick_count = 0
+        self.is_well = True
+        self._tick = tick
+        self._chance = chance
+        self._woken = woken or asyncio.Event()
+        self._grid_seconds = grid_seconds
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        away_seconds = _AWAY_SECONDS_MIN
+        while not self._is_stopping:
+            self._woken.clear()
+            try:
+                wait = await self._tick()
+                self.tick_count += 1
+                self.is_well, away_seconds = True, _AWAY_SECONDS_MIN
+            except DATABASE_ERRORS as error:
+                self.is_well = False
+                log.warning("the database is away", loop=self.name, error=str(error) or type(error).__name__)
+                # Jittered, so that the nodes of a cluster do not all come back at one instant.
+                wait = away_seconds * (0.5 + self._chance.fraction())
+                away_seconds = min(2 * away_seconds, _AWAY_SECONDS_MAX)
+            await self._wait(wait)
+
+    async def _wait(self, seconds: float) -> None:
+        # Handlers get their turn even where the loop itself would never pause.
+        await asyncio.sleep(0)
+        if seconds <= 0 or self._woken.is_set():
+            return
+        # Waking for every job alone costs more than running it: wake-ups share a grid.
+        seconds = math.ceil(seconds / self._grid_seconds) * self._grid_seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        self._woken.set()

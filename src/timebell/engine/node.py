@@ -1,0 +1,150 @@
+"""A node's life: its incarnation, its lease, and the slots that it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from timebell.clock import Clock
+from timebell.db.pool import Session
+from timebell.engine.store import EngineStore
+from timebell.rules.sharing import balance_slots
+
+
+@dataclass(slots=True)
+class Ownership:
+    """A slot of ours: its epoch, and until which due instant its jobs are under suspicion.
+
+    An owner that died without releasing the slot may have died of a job that was due there.
+    """
+
+    epoch: int
+    suspect_until: datetime | None = None
+
+
+class SlotUser(Protocol):
+    """Whoever works on the slots: told of each change, asked before a slot is given up."""
+
+    def slots_taken(self, slots: set[int]) -> None: ...
+
+    def slots_leaving(self, slots: set[int]) -> None: ...
+
+    def slots_lost(self) -> None: ...
+
+    def idle_slots(self, slots: set[int]) -> set[int]: ...
+
+    def nodes_died(self) -> None: ...
+
+
+class Node:
+    """Renews the lease, buries the dead and keeps an even share of the slots.
+
+    Nothing may start once the lease could have run out: counted on this machine's monotonic clock from the
+    moment the last renewal was sent, and with a margin.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore,
+        clock: Clock,
+        *,
+        name: str,
+        version: str,
+        lease_seconds: float,
+        margin_seconds: float,
+        is_alone: bool = False,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._version = version
+        self._lease_seconds = lease_seconds
+        self._margin_seconds = margin_seconds
+        self._is_alone = is_alone
+        self._start_until = float("-inf")
+        self._leaving: set[int] = set()
+        self._user: SlotUser | None = None
+        self.name = name
+        self.incarnation = 0
+        self.alive: frozenset[int] = frozenset()
+        self.owned: dict[int, Ownership] = {}
+
+    def serve(self, user: SlotUser) -> None:
+        self._user = user
+
+    @property
+    def renew_every_seconds(self) -> float:
+        return self._lease_seconds / 6
+
+    def may_start(self) -> bool:
+        return self.incarnation != 0 and self._clock.monotonic() < self._start_until
+
+    def may_start_in(self, slot: int) -> bool:
+        return slot in self.owned and slot not in self._leaving
+
+    async def tick(self, session: Session, now: datetime) -> None:
+        """One round: prolong the lease or begin a new life, bury who is dead, move towards an even share."""
+        sent = self._clock.monotonic()
+        if self.incarnation and not await self._store.renew_node(
+            session, incarnation=self.incarnation, lease_seconds=self._lease_seconds
+        ):
+            self._die()
+        if not self.incarnation:
+            sent = self._clock.monotonic()
+            self.incarnation = await self._store.register_node(
+                session, node=self.name, version=self._version, lease_seconds=self._lease_seconds
+            )
+        self._start_until = sent + self._lease_seconds - self._margin_seconds
+        await self._store.bury_nodes(session, incarnation=self.incarnation, is_alone=self._is_alone)
+        self._is_alone = False
+        alive = frozenset(await self._store.read_nodes(session))
+        if self.incarnation not in alive:
+            self._die()
+            return
+        died, self.alive = self.alive - alive, alive
+        if died and self._user is not None:
+            self._user.nodes_died()
+        await self._balance(session, now)
+
+    def _die(self) -> None:
+        """The lease was lost: whatever runs is no longer ours to finish unless it was started by mark."""
+        self.incarnation = 0
+        self._start_until = float("-inf")
+        self.owned.clear()
+        self._leaving.clear()
+        if self._user is not None:
+            self._user.slots_lost()
+
+    async def _balance(self, session: Session, now: datetime) -> None:
+        owners = {row["slot"]: row["owner"] for row in await self._store.read_slots(session)}
+        moves = balance_slots(owners, sorted(self.alive), self.incarnation)
+        if moves.take:
+            rows = await self._store.take_slots(session, incarnation=self.incarnation, slots=moves.take)
+            for row in rows:
+                self.owned[row["slot"]] = Ownership(row["epoch"], now if row["was_abandoned"] else None)
+            if self._user is not None:
+                self._user.slots_taken({row["slot"] for row in rows})
+        leaving = set(moves.release)
+        if self._user is not None:
+            self._user.slots_leaving(leaving - self._leaving)
+            self._user.slots_taken(self._leaving - leaving)
+        self._leaving = leaving
+        if leaving:
+            await self._release(session, leaving)
+
+    async def _release(self, session: Session, leaving: set[int]) -> None:
+        """Give up the slots in which nothing of ours runs unmarked; the others wait for the next round."""
+        idle = self._user.idle_slots(leaving) if self._user is not None else leaving
+        for slot in idle:
+            self.owned.pop(slot, None)
+        if idle:
+            await self._store.release_slots(session, incarnation=self.incarnation, slots=sorted(idle))
+        self._leaving -= idle
+
+    async def leave(self, session: Session) -> None:
+        """End this life in order: the slots are free at once."""
+        if self.incarnation:
+            await self._store.leave_node(session, incarnation=self.incarnation)
+            self.incarnation = 0
+            self._start_until = float("-inf")
+            self.owned.clear()

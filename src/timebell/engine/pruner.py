@@ -1,0 +1,43 @@
+"""The pruner: makes the log's partitions ahead of time, drops the old ones, and removes what has outlived its use."""
+
+from __future__ import annotations
+
+import asyncpg
+import structlog
+
+from timebell.config import Settings
+from timebell.db.pool import Database
+from timebell.engine.store import EngineStore
+
+log = structlog.get_logger("timebell.pruner")
+
+EVERY_SECONDS = 600.0
+_ROWS_MAX = 1_000
+_PARTITIONS_MAX = 10
+
+
+class Pruner:
+    """One bounded pass at a time; it asks to come back at once while there is more."""
+
+    def __init__(self, database: Database, store: EngineStore, settings: Settings) -> None:
+        self._database = database
+        self._store = store
+        self._settings = settings
+
+    async def tick(self) -> float:
+        settings = self._settings
+        async with self._database.connection() as session:
+            await self._store.ensure_log_partitions(session, days_ahead=settings.log_partitions_ahead_days)
+            pruned = [
+                await self._store.prune_keys(session, limit=_ROWS_MAX),
+                await self._store.prune_dead_jobs(session, days=settings.dead_days, limit=_ROWS_MAX),
+                await self._store.prune_agendas(session, days=settings.dead_days, limit=_ROWS_MAX),
+            ]
+            try:
+                for _ in range(_PARTITIONS_MAX):
+                    if await self._store.drop_log_partition(session, days=settings.log_days) is None:
+                        break
+            except asyncpg.LockNotAvailableError:
+                # Somebody reads the log. Waiting for the lock would hold up every finish behind it.
+                log.info("the log is being read; its old partition is dropped next time")
+        return 1.0 if max(pruned) >= _ROWS_MAX else EVERY_SECONDS

@@ -1,0 +1,212 @@
+"""Finding what is due among millions of rows that are not: a cursor for each slot, and scans behind it.
+
+Each slot and lane is read once, in due order, a little ahead of time. What is written behind the cursor is
+found by a hint at once, by a look at the last few seconds every sweep, and by a look at everything that is due
+every full sweep. All of these are the same scan with another place to begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from timebell.config import Settings
+from timebell.db.pool import Row, Session
+from timebell.db.wakeup import Hints, merge
+from timebell.engine.held import CRITICAL, NORMAL, Held, Pair, Position
+from timebell.engine.node import Node
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_ID = UUID(int=0)
+_LAST_ID = UUID(int=(1 << 128) - 1)
+_LANES = (CRITICAL, NORMAL)
+_ROWS_A_READ = 4_000
+_BEHIND = timedelta(seconds=5)
+_EVERY_SLOT = -1
+Place = tuple[int, int]
+
+
+class Scan:
+    """A walk in due order over slots and lanes, in bounded reads, from a position for each up to an instant."""
+
+    __slots__ = ("pair", "pending")
+
+    def __init__(self, pair: Pair | None = None) -> None:
+        self.pair = pair
+        self.pending: dict[Place, Position] = {}
+
+    def begin(self, positions: Mapping[Place, Position]) -> None:
+        """Read these places too; one that is already pending keeps the earlier position."""
+        for place, position in positions.items():
+            known = self.pending.get(place)
+            if known is None or position < known:
+                self.pending[place] = position
+
+    def absorb(self, asked: Mapping[Place, Position], rows: Sequence[Row], per_slot: int) -> set[Place]:
+        """Move past what was read. Answers with the places that were read to the end."""
+        last: dict[Place, Position] = {}
+        counts: dict[Place, int] = {}
+        for row in rows:
+            place = (row["slot"], row["lane"])
+            last[place] = (row["run_at"], row["id"])
+            counts[place] = counts.get(place, 0) + 1
+        ended = set()
+        for place, position in asked.items():
+            if self.pending.get(place) != position:
+                continue
+            if counts.get(place, 0) < per_slot:
+                del self.pending[place]
+                ended.add(place)
+            else:
+                self.pending[place] = last[place]
+        return ended
+
+    def drop(self, slots: set[int]) -> None:
+        for place in [place for place in self.pending if place[0] in slots]:
+            del self.pending[place]
+
+
+class Reader:
+    """Reads the due rows of the node's slots into memory, one bounded statement at a time."""
+
+    def __init__(self, store: EngineStore, node: Node, held: Held, timekeeper: Timekeeper, settings: Settings) -> None:
+        self._store = store
+        self._node = node
+        self._held = held
+        self._timekeeper = timekeeper
+        self._ahead = timedelta(seconds=settings.read_ahead_seconds)
+        self._sweep_seconds = settings.sweep_seconds
+        self._full_sweep_seconds = settings.full_sweep_seconds
+        self._cursors: dict[Place, Position] = {}
+        self._coming = Scan()
+        self._hinted = Scan()
+        self._recent = Scan()
+        self._full = Scan()
+        self._overflowed: list[Scan] = []
+        self._revisits: list[tuple[float, int, datetime]] = []
+        self._next_sweep = float("-inf")
+        self._next_full_sweep = float("-inf")
+        self.orphans: list[Row] = []
+
+    def take(self, slots: Iterable[int]) -> None:
+        """Begin with slots of ours from their first row on."""
+        places = {(slot, lane): (_BEGINNING, _FIRST_ID) for slot in slots for lane in _LANES}
+        self._cursors.update(places)
+        self._coming.begin(places)
+
+    def drop(self, slots: set[int]) -> None:
+        for scan in (self._coming, self._hinted, self._recent, self._full, *self._overflowed):
+            scan.drop(slots)
+        for place in [place for place in self._cursors if place[0] in slots]:
+            del self._cursors[place]
+
+    def hint(self, hints: Hints) -> Hints:
+        """Take the hints for slots of ours; the rest is for other nodes."""
+        every = hints.get(_EVERY_SLOT)
+        mine = {slot: at for slot, at in hints.items() if (slot, NORMAL) in self._cursors}
+        if every is not None:
+            merge(mine, dict.fromkeys({slot for slot, _ in self._cursors}, every))
+        self._hinted.begin({(slot, lane): (at, _FIRST_ID) for slot, at in mine.items() for lane in _LANES})
+        return {slot: at for slot, at in hints.items() if slot not in mine}
+
+    def revisit(self, slot: int, run_at: datetime, seconds: float) -> None:
+        """Look again soon: the row was not to be had just now."""
+        self._revisits.append((self._timekeeper.monotonic() + seconds, slot, run_at))
+
+    def sweep_everything(self) -> None:
+        """Look at all that is due again, now: a node died and may have left started jobs in our slots."""
+        self._next_full_sweep = float("-inf")
+        self._full.pending.clear()
+
+    def sweep_now(self) -> None:
+        self._next_sweep = self._next_full_sweep = float("-inf")
+
+    def plan(self) -> None:
+        """Begin the scans whose time has come."""
+        monotonic = self._timekeeper.monotonic()
+        later = [visit for visit in self._revisits if visit[0] > monotonic]
+        for at, slot, run_at in self._revisits:
+            if at <= monotonic:
+                self.hint({slot: run_at - timedelta(microseconds=1)})
+        self._revisits = later
+        if monotonic >= self._next_sweep:
+            self._next_sweep = monotonic + self._sweep_seconds
+            now = self._timekeeper.now()
+            self._coming.begin(self._cursors)
+            if not self._recent.pending:
+                self._recent.begin(dict.fromkeys(self._cursors, (now - _BEHIND, _FIRST_ID)))
+        if monotonic >= self._next_full_sweep and not self._full.pending:
+            self._next_full_sweep = monotonic + self._full_sweep_seconds
+            self._full.begin(dict.fromkeys(self._cursors, (_BEGINNING, _FIRST_ID)))
+        for pair, marks in self._held.take_overflow():
+            scan = Scan(pair)
+            # The mark itself was not taken, and a position is exclusive.
+            scan.begin({place: (at - timedelta(microseconds=1), _LAST_ID) for place, (at, _) in marks.items()})
+            self._overflowed.append(scan)
+
+    def is_wanted(self) -> bool:
+        """Whether a read is due now."""
+        return self._next() is not None
+
+    def _next(self) -> Scan | None:
+        for scan in (self._hinted, self._coming, self._recent, *self._overflowed, self._full):
+            if scan.pending:
+                return scan
+        return None
+
+    def next_plan_in(self) -> float:
+        """Seconds until the next scan begins by itself."""
+        upcoming = min([self._next_sweep, self._next_full_sweep, *(at for at, _, _ in self._revisits)])
+        return max(0.0, upcoming - self._timekeeper.monotonic())
+
+    async def read(self, session: Session) -> None:
+        """One bounded read of the most urgent scan."""
+        scan = self._next()
+        if scan is None:
+            return
+        is_ahead = scan is self._coming or scan is self._hinted
+        until = self._timekeeper.now() + (self._ahead if is_ahead else timedelta(0))
+        asked = dict(scan.pending)
+        per_slot = max(4, _ROWS_A_READ // len(asked))
+        tenant, queue = scan.pair if scan.pair is not None else (None, None)
+        self._held.read_begins()
+        try:
+            rows = await self._store.read_due(
+                session,
+                positions=[(slot, lane, at, id) for (slot, lane), (at, id) in asked.items()],
+                until=until,
+                per_slot=per_slot,
+                tenant=tenant,
+                queue=queue,
+            )
+            for row in rows:
+                if (row["slot"], row["lane"]) in self._cursors:
+                    self._take_row(row)
+        finally:
+            self._held.read_ends()
+        ended = scan.absorb(asked, rows, per_slot)
+        if scan is self._coming:
+            self._advance(asked, ended, until)
+        self._overflowed = [each for each in self._overflowed if each.pending]
+
+    def _take_row(self, row: Row) -> None:
+        started_by = row["started_by"]
+        if started_by is None:
+            self._held.accept(row)
+        elif started_by not in self._node.alive:
+            self.orphans.append(row)
+
+    def _advance(self, asked: Mapping[Place, Position], ended: set[Place], until: datetime) -> None:
+        for place in asked:
+            if place not in self._cursors:
+                continue
+            position = (until, _LAST_ID) if place in ended else self._coming.pending.get(place)
+            if position is not None and position > self._cursors[place]:
+                self._cursors[place] = position
+
+    def has_read(self, run_at: datetime) -> bool:
+        """Whether the cursors are already past this instant, so that only a hint would find it in time."""
+        return run_at <= self._timekeeper.now() + self._ahead

@@ -1,0 +1,215 @@
+"""What becomes of a job after an attempt, decided here and written in batches.
+
+The ids that a statement gives back are the truth: what does not come back was moved, cancelled or taken over,
+and this node has nothing more to say about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import orjson
+
+from timebell.engine.held import Entry
+from timebell.kernel.models import JobState
+from timebell.kernel.outcomes import Cancel, Dead, Done, Retry, Snooze
+from timebell.rules.backoff import ErrorClass, RetryPolicy, counts_as_attempt, decide_retry
+
+_ERROR_MAX = 4_000
+_NOT_TELLING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The decision about one attempt: how the job goes on, or how it ended."""
+
+    entry: Entry
+    verdict: Literal["done", "retry", "end"]
+    version: int
+    state: JobState = "done"
+    reason: str | None = None
+    error_class: ErrorClass | None = None
+    error: str | None = None
+    fingerprint: str | None = None
+    attempt: int = 0
+    tried: int = 0
+    run_at: datetime | None = None
+    delay: float = 0.0
+    cursor: str | None = None
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The facts that a decision about one attempt needs."""
+
+    entry: Entry
+    version: int
+    number: int
+    started_at: datetime
+    now: datetime
+    policy: RetryPolicy
+    fraction: float
+
+
+def fingerprint(kind: str, error: str) -> str:
+    """Errors that differ only in numbers, ids and addresses are one failure."""
+    telling = _NOT_TELLING.sub("#", error.splitlines()[0] if error else "")
+    return hashlib.sha256(f"{kind}\x1f{telling}".encode()).hexdigest()[:16]
+
+
+def decide(attempt: Attempt, outcome: object) -> Settlement:
+    """How the job goes on after this outcome; an answer of None means done, and one that is no outcome is a bug."""
+    entry = attempt.entry
+    facts: dict[str, Any] = {"entry": entry, "version": attempt.version, "started_at": attempt.started_at}
+    counted: dict[str, Any] = {**facts, "attempt": attempt.number, "tried": attempt.number}
+    uncounted: dict[str, Any] = {**facts, "attempt": attempt.number - 1, "tried": attempt.number}
+    match outcome:
+        case None | Done():
+            return Settlement(verdict="done", **counted)
+        case Snooze(until=until, delay=delay, cursor=cursor, reason=reason):
+            return Settlement(
+                verdict="retry",
+                reason=reason,
+                run_at=until,
+                delay=(delay or timedelta(0)).total_seconds(),
+                cursor=None if cursor is None else orjson.dumps(cursor).decode(),
+                **uncounted,
+            )
+        case Cancel(reason=reason):
+            return Settlement(verdict="end", state="cancelled", reason=reason, **counted)
+        case Dead(reason=reason):
+            return _dead(counted, entry, reason, "permanent", reason)
+        case Retry(error=error, error_class=error_class, after=after):
+            return _retry(attempt, counted, uncounted, error, error_class, after)
+        case _:
+            error = f"the handler answered {type(outcome).__name__}, which is no outcome"
+            return _dead(counted, entry, error, "permanent", "bad outcome")
+
+
+def _retry(
+    attempt: Attempt,
+    counted: dict[str, Any],
+    uncounted: dict[str, Any],
+    error: str,
+    error_class: ErrorClass,
+    after: timedelta | None,
+) -> Settlement:
+    entry = attempt.entry
+    delay = decide_retry(
+        attempt.policy,
+        attempt=attempt.number,
+        error_class=error_class,
+        retry_after=after,
+        elapsed=max(timedelta(0), attempt.now - entry.row["due_at"]),
+        fraction=attempt.fraction,
+    )
+    if delay is None:
+        reason = "permanent error" if error_class == "permanent" else "out of attempts"
+        return _dead(counted, entry, error, error_class, reason)
+    return Settlement(
+        verdict="retry",
+        reason="retry",
+        error=error[:_ERROR_MAX],
+        error_class=error_class,
+        fingerprint=fingerprint(entry.row["kind"], error),
+        delay=delay.total_seconds(),
+        **(counted if counts_as_attempt(error_class, retry_after=after) else uncounted),
+    )
+
+
+def _dead(facts: dict[str, Any], entry: Entry, error: str, error_class: ErrorClass, reason: str) -> Settlement:
+    return Settlement(
+        verdict="end",
+        state="dead",
+        reason=reason,
+        error=error[:_ERROR_MAX],
+        error_class=error_class,
+        fingerprint=fingerprint(entry.row["kind"], error),
+        **facts,
+    )
+
+
+def end_unstarted(entry: Entry, state: JobState, reason: str) -> Settlement:
+    """A job that ends without an attempt: expired, crashed too often, cancelled between two tries."""
+    error = reason if state == "dead" else None
+    return Settlement(
+        verdict="end",
+        entry=entry,
+        version=entry.version,
+        state=state,
+        reason=reason,
+        error=error,
+        fingerprint=fingerprint(entry.row["kind"], reason) if error else None,
+        attempt=entry.row["attempt"],
+        tried=entry.row["attempt"],
+    )
+
+
+def snooze_unstarted(entry: Entry, until: datetime, reason: str) -> Settlement:
+    """A job that waits without an attempt, for a destination that does not answer."""
+    attempt = entry.row["attempt"]
+    return Settlement(
+        verdict="retry",
+        entry=entry,
+        version=entry.version,
+        reason=reason,
+        run_at=until,
+        attempt=attempt,
+        tried=attempt,
+    )
+
+
+def end_columns(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
+    return {
+        "ids": [each.entry.id for each in settlements],
+        "versions": [each.version for each in settlements],
+        "states": [each.state for each in settlements],
+        "reasons": [each.reason for each in settlements],
+        "error_classes": [each.error_class for each in settlements],
+        "errors": [each.error for each in settlements],
+        "fingerprints": [each.fingerprint for each in settlements],
+        "attempts": [each.tried for each in settlements],
+        "started_ats": [each.started_at for each in settlements],
+    }
+
+
+def retry_columns(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
+    return {
+        "ids": [each.entry.id for each in settlements],
+        "versions": [each.version for each in settlements],
+        "run_ats": [each.run_at for each in settlements],
+        "delays": [each.delay for each in settlements],
+        "attempts": [each.attempt for each in settlements],
+        "tries": [each.tried for each in settlements],
+        "reasons": [each.reason for each in settlements],
+        "error_classes": [each.error_class for each in settlements],
+        "errors": [each.error for each in settlements],
+        "fingerprints": [each.fingerprint for each in settlements],
+        "cursors": [each.cursor for each in settlements],
+        "started_ats": [each.started_at for each in settlements],
+    }
+
+
+def cancelled_meanwhile(settlements: Iterable[Settlement]) -> list[Settlement]:
+    """What did not come back from a retry may have been cancelled while it ran; then it ends so."""
+    return [
+        Settlement(
+            verdict="end",
+            entry=each.entry,
+            version=each.version,
+            state="cancelled",
+            reason="cancelled while it ran",
+            error_class=each.error_class,
+            error=each.error,
+            fingerprint=each.fingerprint,
+            tried=each.tried,
+            started_at=each.started_at,
+        )
+        for each in settlements
+    ]

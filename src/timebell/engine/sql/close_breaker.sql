@@ -1,0 +1,1 @@
+DELETE FROM timebell.breakers WHERE destination = :destination::text

@@ -1,0 +1,19 @@
+-- The rows of each slot and lane past its cursor up to an instant, in due order and a bounded number for each. A
+-- large payload stays behind until its job runs.
+SELECT j.*
+FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[])
+    AS w(slot, lane, from_at, from_id)
+CROSS JOIN LATERAL (
+    SELECT j.id, j.version, j.slot, j.lane, j.run_at, j.due_at, j.expires_at, j.tenant, j.queue, j.kind, j.subject,
+        j.key, j.step, j.step_order, j.guard, j.priority, j.attempt, j.max_attempts, j.crash_count, j.started_by,
+        j.cancel_requested_at, j.correlation_id, j.cursor::text,
+        CASE WHEN pg_column_size(j.payload) <= 2000 THEN j.payload::text END AS payload
+    FROM timebell.jobs j
+    WHERE j.slot = w.slot AND j.lane = w.lane AND (j.run_at, j.id) > (w.from_at, w.from_id)
+        AND j.run_at <= :until::timestamptz
+        AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+        AND (:queue::text IS NULL OR j.queue = :queue::text)
+    ORDER BY j.run_at, j.id
+    LIMIT :per_slot::integer
+) j
+ORDER BY j.run_at, j.id

@@ -1,0 +1,1 @@
+SELECT queue, tenant FROM timebell.queue_pauses ORDER BY queue, tenant

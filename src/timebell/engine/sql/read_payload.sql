@@ -1,0 +1,1 @@
+SELECT payload::text FROM timebell.jobs WHERE id = :id::uuid AND version = :version::integer

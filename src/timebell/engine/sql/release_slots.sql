@@ -1,0 +1,3 @@
+UPDATE timebell.slots SET owner = NULL
+WHERE slot = ANY(:slots::smallint[]) AND owner = :incarnation::bigint
+RETURNING slot

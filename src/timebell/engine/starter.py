@@ -1,0 +1,260 @@
+"""Beginning jobs: chosen in turn, routed by their handler's mode, their start marked where it must be."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from timebell.clock import Chance
+from timebell.db.pool import Database
+from timebell.engine.attempts import Attempts
+from timebell.engine.background import DATABASE_ERRORS, Background
+from timebell.engine.breakers import Breakers
+from timebell.engine.executor import Executor
+from timebell.engine.held import Entry, Held
+from timebell.engine.limits import Limits
+from timebell.engine.node import Node, Ownership
+from timebell.engine.settler import Settler, fence
+from timebell.engine.settling import Settlement, end_unstarted, snooze_unstarted
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.kernel.app import Handler, Registry
+
+log = structlog.get_logger("timebell.starter")
+
+_CRASHES_MAX = 3
+_CAUTIOUS_MAX = 16
+_UNKNOWN_KIND = timedelta(seconds=5)
+
+
+class Turnstile:
+    """Lets a few of one sort run at once."""
+
+    def __init__(self, inside_max: int) -> None:
+        self._inside_max = inside_max
+        self._inside: set[UUID] = set()
+
+    def enter(self, entry: Entry) -> bool:
+        if len(self._inside) >= self._inside_max:
+            return False
+        self._inside.add(entry.id)
+        return True
+
+    def leave(self, entry: Entry) -> None:
+        self._inside.discard(entry.id)
+
+
+class Starter:
+    """Begins due jobs within every limit. Whatever cannot begin goes back to where it will be found again."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        store: EngineStore,
+        registry: Registry,
+        node: Node,
+        held: Held,
+        limits: Limits,
+        breakers: Breakers,
+        executor: Executor,
+        settler: Settler,
+        attempts: Attempts,
+        background: Background,
+        timekeeper: Timekeeper,
+        chance: Chance,
+        transactional_max: int,
+        on_not_begun: Callable[[Entry], None],
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._registry = registry
+        self._node = node
+        self._held = held
+        self._limits = limits
+        self._breakers = breakers
+        self._executor = executor
+        self._settler = settler
+        self._attempts = attempts
+        self._background = background
+        self._timekeeper = timekeeper
+        self._chance = chance
+        self._on_not_begun = on_not_begun
+        # After a crash nobody knows which job it was: those that had been started run one at a time, those that
+        # may have run in a slot whose owner died run a few at a time.
+        self._suspects = Turnstile(1)
+        self._cautious = Turnstile(_CAUTIOUS_MAX)
+        self._transactional = Turnstile(transactional_max)
+        self.is_stopping = False
+
+    def admit(self, entry: Entry) -> bool:
+        """Whether there is room for one more job of this sort; if so, it is taken."""
+        handler = self._registry.handlers.get(entry.row["kind"])
+        ownership = self._node.owned.get(entry.slot)
+        if handler is None or ownership is None:
+            return True
+        entry.is_cautious = _is_cautious(entry, handler, ownership)
+        if entry.row["crash_count"] > 0:
+            return self._suspects.enter(entry)
+        if entry.is_cautious:
+            return self._cautious.enter(entry)
+        return handler.mode != "transactional" or self._transactional.enter(entry)
+
+    def begin(self, entries: list[Entry], now: datetime) -> None:
+        """Begin these, which were admitted, each in its own way."""
+        marked: list[Entry] = []
+        for entry in entries:
+            self._route(entry, now, marked)
+        if marked:
+            self._background.begin("start", lambda: self._start(marked), most=1_000)
+
+    def _route(self, entry: Entry, now: datetime, marked: list[Entry]) -> None:
+        ownership = self._node.owned.get(entry.slot)
+        if ownership is None or not self._node.may_start_in(entry.slot):
+            self._leave(entry)
+            self._held.forget(entry)
+            return
+        entry.incarnation, entry.epoch = self._node.incarnation, ownership.epoch
+        handler = self._registry.handlers.get(entry.row["kind"])
+        if handler is None:
+            log.warning("no handler for this kind on this node", kind=entry.row["kind"])
+            self._held.hold_again(entry, now + _UNKNOWN_KIND)
+            return
+        ending = _ending(entry, handler, now)
+        if ending is not None:
+            self._leave(entry)
+            self._settler.add(ending)
+            return
+        self._limits.started(entry.pair[1])
+        if self._must_mark(entry, handler):
+            marked.append(entry)
+        else:
+            self._attempts.launch(entry, handler, now)
+
+    def _must_mark(self, entry: Entry, handler: Handler) -> bool:
+        """A step is never plain: its agenda may have moved on, and the mark asks."""
+        if handler.mode == "external" or entry.row["crash_count"] > 0 or entry.is_cautious:
+            return True
+        return handler.mode == "plain" and entry.row["step"] is not None
+
+    def ended(self, entry: Entry) -> None:
+        """The attempt is over, or never began: its limits and its place are free again."""
+        self._limits.ended(entry.pair[1])
+        self._leave(entry)
+
+    def _leave(self, entry: Entry) -> None:
+        for turnstile in (self._suspects, self._cautious, self._transactional):
+            turnstile.leave(entry)
+
+    async def _start(self, entries: list[Entry]) -> None:
+        """Mark the starts, one statement for each version; what does not come back is looked at again."""
+        waiting = deque([entry for entry in entries if await self._passes(entry)])
+        try:
+            while waiting:
+                group = _same_start(waiting)
+                begun = await self._mark(group)
+                for entry in group:
+                    waiting.remove(entry)
+                    await self._begin_marked(entry, begun.get(entry.id))
+        except DATABASE_ERRORS:
+            for entry in waiting:
+                self._give_up(entry)
+            raise
+
+    async def _begin_marked(self, entry: Entry, version: int | None) -> None:
+        if version is None:
+            self._give_up(entry)
+        elif self.is_stopping:
+            self.ended(entry)
+            async with self._database.connection() as session:
+                await self._store.give_back_jobs(
+                    session, ids=[entry.id], versions=[version], incarnation=entry.incarnation
+                )
+        else:
+            handler = self._registry.handler(entry.row["kind"])
+            self._attempts.launch(
+                entry,
+                handler,
+                self._timekeeper.now(),
+                marked_version=version,
+                destination=self._executor.destination(handler, entry),
+                is_probe=entry.is_probe,
+            )
+
+    def _give_up(self, entry: Entry) -> None:
+        self.ended(entry)
+        self._on_not_begun(entry)
+
+    async def _mark(self, group: list[Entry]) -> dict[UUID, int]:
+        try:
+            async with self._database.connection() as session:
+                rows = await self._store.start_jobs(
+                    session,
+                    ids=[entry.id for entry in group],
+                    version=group[0].version,
+                    suspicion=1 if group[0].is_cautious else 0,
+                    fence=fence(group, group[0].incarnation),
+                )
+        except asyncpg.LockNotAvailableError:
+            if len(group) == 1:
+                return {}
+            # Somebody's open transaction holds one of the rows; halve until only that one is left out.
+            half = len(group) // 2
+            return await self._mark(group[:half]) | await self._mark(group[half:])
+        return {row["id"]: row["version"] for row in rows}
+
+    async def _passes(self, entry: Entry) -> bool:
+        """Ask the breaker of what the job depends on; a job that is held waits without an attempt."""
+        handler = self._registry.handler(entry.row["kind"])
+        destination = self._executor.destination(handler, entry)
+        entry.is_probe = False
+        if destination is None:
+            return True
+        now = self._timekeeper.now()
+        passage = self._breakers.may_pass(destination, now)
+        if passage == "pass":
+            return True
+        if passage == "probe" and await self._breakers.claim_probe(destination, now, self._node.incarnation):
+            entry.is_probe = True
+            return True
+        until = max(self._breakers.open_until(destination) or now, now)
+        # Spread over a second, so that what waited together does not come back together.
+        until += timedelta(seconds=self._chance.fraction())
+        self.ended(entry)
+        self._settler.add(snooze_unstarted(entry, until, f"breaker open: {destination}"))
+        return False
+
+
+def _ending(entry: Entry, handler: Handler, now: datetime) -> Settlement | None:
+    """Why a due job does not begin at all."""
+    row = entry.row
+    if row["cancel_requested_at"] is not None:
+        return end_unstarted(entry, "cancelled", "cancelled while it ran")
+    if row["expires_at"] is not None and row["expires_at"] <= now:
+        return end_unstarted(entry, "expired", "expired")
+    if row["crash_count"] >= _CRASHES_MAX:
+        return end_unstarted(entry, "dead", f"its node died {row['crash_count']} times while it ran")
+    if row["crash_count"] > 0 and handler.on_uncertain == "dead":
+        return end_unstarted(entry, "dead", "uncertain: its node died while it ran")
+    return None
+
+
+def _is_cautious(entry: Entry, handler: Handler, ownership: Ownership) -> bool:
+    """Whether the job was due in this slot when the slot's owner died, and may be what it died of.
+
+    An external one would bear the mark of its start.
+    """
+    until = ownership.suspect_until
+    return until is not None and handler.mode != "external" and bool(entry.row["run_at"] <= until)
+
+
+def _same_start(waiting: deque[Entry]) -> list[Entry]:
+    """Those that can be marked in one statement with the first: the same version, life and suspicion."""
+    first = waiting[0]
+    facts = (first.version, first.incarnation, first.is_cautious)
+    return [entry for entry in waiting if (entry.version, entry.incarnation, entry.is_cautious) == facts]

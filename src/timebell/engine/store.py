@@ -1,0 +1,211 @@
+"""The engine's statements: one method for each file in `sql/`, of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from timebell.clock import Clock
+from timebell.db.pool import Row, Session
+from timebell.db.queries import load_queries
+
+_QUERIES = load_queries("timebell.engine.sql")
+Columns = dict[str, list[Any]]
+
+
+class EngineStore:
+    """Every statement that the loops send. Whoever writes jobs says who it is and which epochs it acts under."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
+        query = _QUERIES[query_name]
+        if "now" in query.parameters:
+            arguments["now"] = self._clock.sql_now()
+        if "lease_now" in query.parameters:
+            arguments["lease_now"] = self._clock.lease_now()
+        return await session.run(query, **arguments)
+
+    async def register_node(self, session: Session, *, node: str, version: str, lease_seconds: float) -> int:
+        rows = await self._run(session, "register_node", node=node, version=version, lease_seconds=lease_seconds)
+        incarnation: int = rows[0]["incarnation"]
+        return incarnation
+
+    async def renew_node(self, session: Session, *, incarnation: int, lease_seconds: float) -> bool:
+        return bool(await self._run(session, "renew_node", incarnation=incarnation, lease_seconds=lease_seconds))
+
+    async def bury_nodes(self, session: Session, *, incarnation: int, is_alone: bool) -> list[int]:
+        rows = await self._run(session, "bury_nodes", incarnation=incarnation, is_alone=is_alone)
+        return [row["incarnation"] for row in rows]
+
+    async def read_nodes(self, session: Session) -> list[int]:
+        return [row["incarnation"] for row in await self._run(session, "read_nodes")]
+
+    async def read_slots(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "read_slots")
+
+    async def take_slots(self, session: Session, *, incarnation: int, slots: Sequence[int]) -> Sequence[Row]:
+        return await self._run(session, "take_slots", incarnation=incarnation, slots=list(slots))
+
+    async def release_slots(self, session: Session, *, incarnation: int, slots: Sequence[int]) -> list[int]:
+        rows = await self._run(session, "release_slots", incarnation=incarnation, slots=list(slots))
+        return [row["slot"] for row in rows]
+
+    async def leave_node(self, session: Session, *, incarnation: int) -> None:
+        await self._run(session, "leave_node", incarnation=incarnation)
+
+    async def read_due(
+        self,
+        session: Session,
+        *,
+        positions: Sequence[tuple[int, int, datetime, UUID]],
+        until: datetime,
+        per_slot: int,
+        tenant: str | None = None,
+        queue: str | None = None,
+    ) -> Sequence[Row]:
+        return await self._run(
+            session,
+            "read_due",
+            slots=[slot for slot, _, _, _ in positions],
+            lanes=[lane for _, lane, _, _ in positions],
+            from_ats=[at for _, _, at, _ in positions],
+            from_ids=[id for _, _, _, id in positions],
+            until=until,
+            per_slot=per_slot,
+            tenant=tenant,
+            queue=queue,
+        )
+
+    async def read_next_due(self, session: Session, *, after: datetime) -> datetime | None:
+        run_at: datetime | None = (await self._run(session, "read_next_due", after=after))[0]["run_at"]
+        return run_at
+
+    async def read_payload(self, session: Session, *, id: UUID, version: int) -> str | None:
+        rows = await self._run(session, "read_payload", id=id, version=version)
+        return rows[0]["payload"] if rows else None
+
+    async def start_jobs(
+        self, session: Session, *, ids: list[UUID], version: int, suspicion: int, fence: Mapping[str, object]
+    ) -> Sequence[Row]:
+        return await self._run(session, "start_jobs", ids=ids, version=version, suspicion=suspicion, **fence)
+
+    async def lock_agenda_row(self, session: Session, *, tenant: str, subject: str) -> None:
+        await self._run(session, "lock_agenda_row", tenant=tenant, subject=subject)
+
+    async def lock_job(
+        self, session: Session, *, id: UUID, version: int, epoch: int, incarnation: int
+    ) -> Row | None:
+        rows = await self._run(session, "lock_job", id=id, version=version, epoch=epoch, incarnation=incarnation)
+        return rows[0] if rows else None
+
+    async def finish_jobs(
+        self,
+        session: Session,
+        *,
+        ids: list[UUID],
+        version: int,
+        started_at: datetime | None,
+        fence: Mapping[str, object],
+    ) -> set[UUID]:
+        rows = await self._run(
+            session, "finish_jobs", ids=ids, version=version, started_at=started_at, **fence
+        )
+        return {row["id"] for row in rows}
+
+    async def end_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> set[UUID]:
+        return {row["id"] for row in await self._run(session, "end_jobs", **columns, **fence)}
+
+    async def retry_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> Sequence[Row]:
+        return await self._run(session, "retry_jobs", **columns, **fence)
+
+    async def recover_jobs(
+        self, session: Session, *, ids: list[UUID], slots: list[int], epochs: list[int], incarnation: int
+    ) -> Sequence[Row]:
+        return await self._run(
+            session, "recover_jobs", ids=ids, slots=slots, epochs=epochs, incarnation=incarnation
+        )
+
+    async def give_back_jobs(
+        self, session: Session, *, ids: list[UUID], versions: list[int], incarnation: int
+    ) -> Sequence[Row]:
+        return await self._run(session, "give_back_jobs", ids=ids, versions=versions, incarnation=incarnation)
+
+    async def lock_free_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
+        return {row["id"] for row in await self._run(session, "lock_free_jobs", ids=ids)}
+
+    async def beat_job(
+        self, session: Session, *, id: UUID, version: int, incarnation: int, cursor: str | None
+    ) -> Row | None:
+        rows = await self._run(
+            session, "beat_job", id=id, version=version, incarnation=incarnation, cursor=cursor
+        )
+        return rows[0] if rows else None
+
+    async def park_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
+        return {row["id"] for row in await self._run(session, "park_jobs", ids=ids)}
+
+    async def unpark_jobs(self, session: Session, *, slots: Sequence[int], limit: int) -> Sequence[Row]:
+        return await self._run(session, "unpark_jobs", slots=list(slots), limit=limit)
+
+    async def read_pauses(self, session: Session) -> set[tuple[str, str]]:
+        return {(row["queue"], row["tenant"]) for row in await self._run(session, "read_pauses")}
+
+    async def read_limits(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "read_limits")
+
+    async def lease_starts(self, session: Session, *, queue: str, wanted: int, window_us: int) -> Row | None:
+        rows = await self._run(session, "lease_starts", queue=queue, wanted=wanted, window_us=window_us)
+        return rows[0] if rows else None
+
+    async def read_permits(self, session: Session, *, queue: str) -> Sequence[Row]:
+        return await self._run(session, "read_permits", queue=queue)
+
+    async def write_permits(
+        self, session: Session, *, queue: str, incarnation: int, held: int, wanted: int
+    ) -> None:
+        await self._run(
+            session, "write_permits", queue=queue, incarnation=incarnation, held=held, wanted=wanted
+        )
+
+    async def read_breakers(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "read_breakers")
+
+    async def open_breaker(
+        self, session: Session, *, destination: str, failure_count: int, open_seconds: float, open_until: datetime
+    ) -> None:
+        await self._run(
+            session,
+            "open_breaker",
+            destination=destination,
+            failure_count=failure_count,
+            open_seconds=open_seconds,
+            open_until=open_until,
+        )
+
+    async def claim_probe(self, session: Session, *, destination: str, incarnation: int) -> datetime | None:
+        rows = await self._run(session, "claim_probe", destination=destination, incarnation=incarnation)
+        return rows[0]["open_until"] if rows else None
+
+    async def close_breaker(self, session: Session, *, destination: str) -> None:
+        await self._run(session, "close_breaker", destination=destination)
+
+    async def ensure_log_partitions(self, session: Session, *, days_ahead: int) -> int:
+        made: int = (await self._run(session, "ensure_log_partitions", days_ahead=days_ahead))[0]["made"]
+        return made
+
+    async def drop_log_partition(self, session: Session, *, days: int) -> str | None:
+        dropped: str | None = (await self._run(session, "drop_log_partition", days=days))[0]["dropped"]
+        return dropped
+
+    async def prune_dead_jobs(self, session: Session, *, days: int, limit: int) -> int:
+        return len(await self._run(session, "prune_dead_jobs", days=days, limit=limit))
+
+    async def prune_keys(self, session: Session, *, limit: int) -> int:
+        return len(await self._run(session, "prune_keys", limit=limit))
+
+    async def prune_agendas(self, session: Session, *, days: int, limit: int) -> int:
+        return len(await self._run(session, "prune_agendas", days=days, limit=limit))

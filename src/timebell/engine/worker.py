@@ -1,0 +1,294 @@
+"""The worker: reads what is due in the node's slots, begins it in time and in turn, and settles what came of it.
+
+`tick` is one bounded pass that never waits for a handler or a statement. What it began goes on beside it, listed
+in `attempts` and `background`; nothing else goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from timebell.db.wakeup import Hints
+from timebell.engine.attempts import Attempts
+from timebell.engine.background import Background
+from timebell.engine.breakers import Breakers
+from timebell.engine.executor import Executor
+from timebell.engine.held import Entry, Held
+from timebell.engine.limits import Limits
+from timebell.engine.node import Node
+from timebell.engine.reader import Reader
+from timebell.engine.settler import Settler
+from timebell.engine.settling import Settlement
+from timebell.engine.starter import Starter
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.kernel.bell import Timebell
+from timebell.kernel.transaction import Transaction
+
+_EVERY_SLOT = set(range(256))
+_LOOK_AGAIN_SECONDS = 0.25
+_BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
+_UNPARK_MAX = 1_000
+_FLUSHES_MAX = 2
+_JUST_BEFORE = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What this worker has settled since it started; `refused` are writes that came too late to count."""
+
+    done: int = 0
+    retried: int = 0
+    ended: int = 0
+    recovered: int = 0
+    not_begun: int = 0
+
+
+class Worker:
+    """One node's worker."""
+
+    def __init__(self, bell: Timebell, node: Node, store: EngineStore, timekeeper: Timekeeper) -> None:
+        settings = bell.settings
+        self.counters = Counters()
+        self.woken = asyncio.Event()
+        self.held = Held(total_max=settings.held_jobs_max, pair_max=settings.held_per_tenant_queue_max)
+        self.background = Background(bell.clock, self.woken)
+        self._bell = bell
+        self._database = bell.database
+        self._node = node
+        self._store = store
+        self._timekeeper = timekeeper
+        self._concurrency = settings.concurrency
+        self._batch = settings.batch
+        self._reader = Reader(store, node, self.held, timekeeper, settings)
+        self._limits = Limits(bell.database, store, node, timekeeper)
+        self._breakers = Breakers(bell.database, store, bell.chance)
+        self._executor = Executor(
+            bell.database, store, bell.registry, settings, timekeeper, self._breakers, bell.chance
+        )
+        self._settler = Settler(
+            bell.database,
+            store,
+            self.held,
+            batch=settings.batch,
+            log_days_ahead=settings.log_partitions_ahead_days,
+            monotonic=timekeeper.monotonic,
+            on_retry=self._retried,
+            on_settled=self._settled,
+        )
+        self.attempts = Attempts(
+            self._executor,
+            self._settler,
+            timekeeper,
+            on_end=self._ended,
+            on_not_begun=self._not_begun,
+            on_committed=self._committed,
+        )
+        self._starter = Starter(
+            database=bell.database,
+            store=store,
+            registry=bell.registry,
+            node=node,
+            held=self.held,
+            limits=self._limits,
+            breakers=self._breakers,
+            executor=self._executor,
+            settler=self._settler,
+            attempts=self.attempts,
+            background=self.background,
+            timekeeper=timekeeper,
+            chance=bell.chance,
+            transactional_max=max(1, settings.pool_size - 4),
+            on_not_begun=self._not_begun,
+        )
+        self._pauses: set[tuple[str, str]] = set()
+        self._unpark = True
+        self._behind: dict[tuple[str, str], list[Entry]] = {}
+        node.serve(self)
+        bell.wakeups.subscribe(self.hint)
+
+    async def tick(self) -> float:
+        """One pass. Answers in how many seconds the next is due, if nothing wakes it before."""
+        self.attempts.watch()
+        if self._settler.is_ready():
+            self.background.begin("settle", self._settler.flush, most=_FLUSHES_MAX)
+        if not self._timekeeper.is_anchored or self._starter.is_stopping or not self._node.may_start():
+            return 0.05
+        self._reader.plan()
+        if self._reader.is_wanted():
+            self.background.begin("read", self._read)
+        now = self._timekeeper.now()
+        self.held.promote(now)
+        if self.held.has_ready():
+            self._begin_jobs(now)
+        return self._next_tick_in(now)
+
+    def _begin_jobs(self, now: datetime) -> None:
+        ready = self.held.ready_counts()
+        if self._limits.is_short(ready, now):
+            self.background.begin("limits", lambda: self._limits.supply(ready))
+        room = min(self._concurrency - len(self.attempts), self._batch)
+        if room <= 0 or len(self._settler) > 4 * self._batch:
+            return
+        chosen = self.held.choose(room, self._limits.budgets(now), self._starter.admit)
+        parked = [entry for entry in chosen if self._is_paused(entry)]
+        if parked:
+            self.background.begin("park", lambda: self._park(parked), most=1_000)
+            chosen = [entry for entry in chosen if not self._is_paused(entry)]
+        self._starter.begin(chosen, now)
+
+    def _is_paused(self, entry: Entry) -> bool:
+        tenant, queue = entry.pair
+        return bool(self._pauses) and ((queue, tenant) in self._pauses or (queue, "") in self._pauses)
+
+    def _next_tick_in(self, now: datetime) -> float:
+        waits = [self._reader.next_plan_in()]
+        earliest = self.held.earliest_run_at()
+        if earliest is not None:
+            waits.append((earliest - now).total_seconds())
+        for other in (self._settler.stuck_in(), self.attempts.next_watch_in()):
+            if other is not None:
+                waits.append(other)
+        if self.held.has_ready():
+            ready = self.held.ready_counts()
+            start = self._limits.next_start(ready)
+            if start is not None:
+                waits.append((start - now).total_seconds())
+            if self._limits.waits_for_permits(ready):
+                waits.append(0.05)
+        return max(0.0, min(waits))
+
+    async def look_around(self) -> None:
+        """Learn the time, the pauses, the limits and the open breakers. Done every sweep."""
+        async with self._database.connection() as session:
+            await self._timekeeper.anchor(session)
+            await self._limits.refresh(session)
+            await self._breakers.refresh(session)
+            pauses = await self._store.read_pauses(session)
+            self._unpark = self._unpark or bool(self._pauses - pauses)
+            self._pauses = pauses
+            if self._unpark and self._node.owned:
+                rows = await self._store.unpark_jobs(session, slots=sorted(self._node.owned), limit=_UNPARK_MAX)
+                self._unpark = len(rows) >= _UNPARK_MAX
+                self._bell.wakeups.hint((row["slot"], row["run_at"] - _JUST_BEFORE) for row in rows)
+        self.woken.set()
+
+    async def _read(self) -> None:
+        async with self._database.connection() as session:
+            await self._reader.read(session)
+            orphans, self._reader.orphans = self._reader.orphans, []
+            slots = sorted({row["slot"] for row in orphans} & self._node.owned.keys())
+            if not slots:
+                return
+            rows = await self._store.recover_jobs(
+                session,
+                ids=sorted({row["id"] for row in orphans}),
+                slots=slots,
+                epochs=[self._node.owned[slot].epoch for slot in slots],
+                incarnation=self._node.incarnation,
+            )
+        self.counters.recovered += len(rows)
+        self._bell.wakeups.hint((row["slot"], row["run_at"] - _JUST_BEFORE) for row in rows)
+
+    async def _park(self, entries: list[Entry]) -> None:
+        async with self._database.connection() as session:
+            await self._store.park_jobs(session, ids=[entry.id for entry in entries])
+        for entry in entries:
+            self.held.forget(entry)
+
+    def slots_taken(self, slots: set[int]) -> None:
+        if slots:
+            self._reader.take(slots)
+            self._unpark = True
+            self.woken.set()
+
+    def slots_leaving(self, slots: set[int]) -> None:
+        if slots:
+            self._reader.drop(slots)
+            self.held.drop_slots(slots)
+
+    def slots_lost(self) -> None:
+        self.slots_leaving(_EVERY_SLOT)
+        self._limits.lost()
+
+    def idle_slots(self, slots: set[int]) -> set[int]:
+        return slots - self.attempts.unmarked_slots() - self._settler.slots_in_use()
+
+    def nodes_died(self) -> None:
+        self._reader.sweep_everything()
+        self.woken.set()
+
+    def hint(self, hints: Hints) -> Hints:
+        rest = self._reader.hint(hints)
+        self.woken.set()
+        return rest
+
+    def _ended(self, entry: Entry) -> None:
+        self._starter.ended(entry)
+        self.woken.set()
+
+    def _not_begun(self, entry: Entry) -> None:
+        """The row was not to be had: moved, cancelled, locked, or behind an earlier step."""
+        self.counters.not_begun += 1
+        self.held.forget(entry)
+        row = entry.row
+        seconds = _LOOK_AGAIN_SECONDS
+        if row["step_order"] is not None:
+            self._behind.setdefault((row["tenant"], row["subject"]), []).append(entry)
+            seconds = _BEHIND_AN_EARLIER_STEP_SECONDS
+        self._reader.revisit(entry.slot, row["run_at"], seconds)
+
+    def _committed(self, settlement: Settlement, tx: Transaction) -> None:
+        """A transactional handler committed its own completion."""
+        self.held.retire([settlement.entry])
+        self._settled(settlement)
+        self._bell.wake(tx)
+        if settlement.verdict == "retry":
+            self._reader.revisit(settlement.entry.slot, settlement.run_at or self._timekeeper.now(), 0.0)
+
+    def _settled(self, settlement: Settlement) -> None:
+        if settlement.verdict == "retry":
+            self.counters.retried += 1
+            return
+        if settlement.verdict == "done":
+            self.counters.done += 1
+        else:
+            self.counters.ended += 1
+        row = settlement.entry.row
+        if row["step_order"] is not None:
+            for behind in self._behind.pop((row["tenant"], row["subject"]), ()):
+                self._reader.hint({behind.slot: behind.row["run_at"] - _JUST_BEFORE})
+
+    def _retried(self, settlement: Settlement, version: int, run_at: datetime) -> None:
+        """A retry that lands behind the cursor would not be read before the next sweep; it is read at once."""
+        if self._reader.has_read(run_at):
+            self._reader.hint({settlement.entry.slot: run_at - _JUST_BEFORE})
+
+    def next_instant(self) -> datetime | None:
+        """The next instant at which a job in memory may begin."""
+        ready = self.held.ready_counts()
+        instants = [self.held.earliest_run_at(), self._limits.next_start(ready)]
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    def sweep(self) -> None:
+        """Look for what is due now instead of at the next sweep."""
+        self._reader.sweep_now()
+
+    def has_work(self) -> bool:
+        """Whether another pass would read, begin or write something now."""
+        return self._reader.is_wanted() or self._settler.is_ready()
+
+    def is_idle(self) -> bool:
+        """Whether nothing goes on and nothing waits to be written."""
+        return not (self.attempts.running or self.background.going_on or len(self._settler))
+
+    def stop_starting(self) -> None:
+        """Begin nothing more; what runs goes on and is settled."""
+        self._starter.is_stopping = True
+        self._bell.wakeups.unsubscribe(self.hint)
+        self.slots_leaving(_EVERY_SLOT)
+
+    def close(self) -> None:
+        self._executor.close()

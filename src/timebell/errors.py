@@ -1,0 +1,106 @@
+"""Every error that Timebell raises on purpose.
+
+    TimebellError
+    ├── ConfigurationError        a setting is missing, contradictory or out of range
+    ├── InvalidInput              an argument is refused; nothing was written
+    │   ├── NaiveInstant          a datetime without an offset
+    │   ├── PayloadTooLarge       a payload over the limit
+    │   ├── UnknownKind           no handler is registered for the kind
+    │   ├── UnknownQueue          no queue of that name was declared
+    │   └── RecurrenceError       a recurrence that cannot be read or never ends
+    ├── KeyConflict               the key already stands for something else
+    ├── NoTransaction             a verb was called outside an open transaction
+    ├── NotFound                  no such job, queue or agenda for this tenant
+    ├── DatabaseError             PostgreSQL cannot be used as it is
+    │   ├── EmbeddedServerError   the embedded server cannot start, stop or be reached
+    │   │   └── DataFolderInUse   another process already runs on the data folder
+    │   ├── DatabaseUnavailable   no answer within the deadline
+    │   └── SchemaMismatch        the schema is older or newer than this code
+    │       └── MigrationError    a migration failed, or was changed after it was applied
+    └── EngineStopped             the engine is stopping and takes nothing new
+
+A message names the field and the remedy. An error raised without a message says its docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+
+class TimebellError(Exception):
+    """Something went wrong in Timebell."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or inspect.getdoc(type(self)))
+
+
+class ConfigurationError(TimebellError):
+    """A setting is missing or wrong; `timebell config` shows each one and where it came from."""
+
+
+class InvalidInput(TimebellError):
+    """An argument was refused and nothing was written."""
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {message}" if field and message else message)
+        self.field = field
+
+
+class NaiveInstant(InvalidInput):
+    """A datetime has no offset; give it one, for example `datetime.now(timezone.utc)`."""
+
+
+class PayloadTooLarge(InvalidInput):
+    """The payload is over the limit; store the data yourself and pass its id."""
+
+
+class UnknownKind(InvalidInput):
+    """No handler is registered for this kind; add it to an App that this process loads."""
+
+
+class UnknownQueue(InvalidInput):
+    """No queue of this name was declared; add `Queue(name=...)` to an App that this process loads."""
+
+
+class RecurrenceError(InvalidInput):
+    """The recurrence cannot be read, or has no end that can be computed."""
+
+
+class KeyConflict(TimebellError):
+    """The key already stands for something else; use another key or pass `on_conflict`."""
+
+
+class NoTransaction(TimebellError):
+    """The verbs take part in a transaction; open one with `bell.transaction()` or begin one before `bell.join()`."""
+
+
+class NotFound(TimebellError):
+    """Nothing of that name exists for this tenant."""
+
+
+class DatabaseError(TimebellError):
+    """PostgreSQL cannot be used as it is."""
+
+
+class EmbeddedServerError(DatabaseError):
+    """The embedded PostgreSQL server cannot be started, stopped or reached."""
+
+
+class DataFolderInUse(EmbeddedServerError):
+    """Another process already runs on this data folder; stop it first or choose another with `--data`."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """PostgreSQL did not answer within the deadline."""
+
+
+class SchemaMismatch(DatabaseError):
+    """The database's schema does not fit this version; run `timebell migrate` or install the matching version."""
+
+
+class MigrationError(SchemaMismatch):
+    """A migration failed or was changed after it had been applied."""
+
+
+class EngineStopped(TimebellError):
+    """The engine is stopping and takes no new work."""

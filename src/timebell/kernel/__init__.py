@@ -1,0 +1,29 @@
+"""What is owed, to whom and when: the verbs, their records, and the app that brings handlers."""
+
+from timebell.kernel.app import App, Handler, Registry
+from timebell.kernel.bell import Timebell
+from timebell.kernel.job import Job
+from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step
+from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.transaction import Transaction
+
+__all__ = [
+    "AgendaDiff",
+    "App",
+    "Cancel",
+    "Cancelled",
+    "Dead",
+    "Done",
+    "Enqueue",
+    "Enqueued",
+    "Handler",
+    "Job",
+    "Outcome",
+    "Queue",
+    "Registry",
+    "Retry",
+    "Snooze",
+    "Step",
+    "Timebell",
+    "Transaction",
+]

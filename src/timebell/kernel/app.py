@@ -1,0 +1,121 @@
+"""What an app brings, and the registry that a process builds from its apps once, when it starts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
+from timebell.kernel.models import Mode, Queue, check_between, check_kind
+from timebell.kernel.outcomes import Outcome
+from timebell.rules.backoff import RetryPolicy
+
+if TYPE_CHECKING:
+    from timebell.kernel.job import Job
+
+HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]
+GuardFunction = Callable[["Job"], Awaitable[bool]]
+DEFAULT_QUEUE = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """How jobs of one kind are run.
+
+    `transactional`: effect and completion are one transaction on `job.tx`; the effect happens exactly once.
+    `external`: it reaches outside, so the start is marked first, a cancel answers truthfully, and a crash in
+    between is known as uncertain; `on_uncertain` says whether to try again or to wait for an operator.
+    `plain`: nothing is written before it runs; the fastest, and it may run again after a crash.
+
+    `destination` names what an external handler depends on; its breaker opens when that keeps failing.
+    """
+
+    run: HandlerFunction
+    mode: Mode = "plain"
+    queue: str = DEFAULT_QUEUE
+    timeout: timedelta | None = None
+    retry: RetryPolicy | None = None
+    destination: str | Callable[[Job], str] | None = None
+    on_uncertain: Literal["retry", "dead"] = "retry"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("plain", "transactional", "external"):
+            raise ConfigurationError(f"mode: {self.mode!r} is not plain, transactional or external")
+        if self.mode == "transactional" and not inspect.iscoroutinefunction(self.run):
+            raise ConfigurationError(
+                "run: a transactional handler must be `async def`; its transaction is async"
+            )
+        if self.on_uncertain not in ("retry", "dead"):
+            raise ConfigurationError("on_uncertain: must be 'retry' or 'dead'")
+        if self.timeout is not None:
+            check_between("timeout", self.timeout.total_seconds(), 0.001, 86_400)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """A frozen record of what an app brings; what is absent is absent.
+
+    A handler given as a bare function runs as a plain one.
+    """
+
+    name: str
+    handlers: Mapping[str, Handler | HandlerFunction] = field(default_factory=dict)
+    guards: Mapping[str, GuardFunction] = field(default_factory=dict)
+    queues: Iterable[Queue] = ()
+    migrations: str | None = None
+    routes: Any = ()
+    pages: Any = ()
+
+
+class Registry:
+    """Everything the loaded apps bring, by name. Built once; a name given twice is refused."""
+
+    def __init__(self, apps: Iterable[App] = ()) -> None:
+        self.apps = tuple(apps)
+        handlers: dict[str, Handler] = {}
+        guards: dict[str, GuardFunction] = {}
+        queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)}
+        for app in self.apps:
+            for queue in app.queues:
+                _add("queue", queues, queue.name, queue, app, may_replace=DEFAULT_QUEUE)
+            for kind, handler in app.handlers.items():
+                check_kind(kind)
+                _add(
+                    "handler",
+                    handlers,
+                    kind,
+                    handler if isinstance(handler, Handler) else Handler(run=handler),
+                    app,
+                )
+            for name, guard in app.guards.items():
+                _add("guard", guards, name, guard, app)
+        for kind, handler in handlers.items():
+            if handler.queue not in queues:
+                raise UnknownQueue(
+                    f"{handler.queue!r} of the handler for {kind!r} was not declared", field="queue"
+                )
+        self.handlers: Mapping[str, Handler] = MappingProxyType(handlers)
+        self.guards: Mapping[str, GuardFunction] = MappingProxyType(guards)
+        self.queues: Mapping[str, Queue] = MappingProxyType(queues)
+
+    def handler(self, kind: str) -> Handler:
+        try:
+            return self.handlers[kind]
+        except KeyError:
+            raise UnknownKind(f"no handler is registered for {kind!r}; load the app that brings it") from None
+
+
+def _add(
+    noun: str, known: dict[str, Any], name: str, value: object, app: App, may_replace: str | None = None
+) -> None:
+    if name in known and name != may_replace:
+        raise ConfigurationError(f"app {app.name!r}: the {noun} {name!r} is already brought by another app")
+    known[name] = value

@@ -1,0 +1,329 @@
+"""`Timebell`: the verbs. Each takes part in the transaction that it is given and writes nothing outside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from timebell.clock import Chance, Clock, Ids, SystemClock
+from timebell.config import Settings
+from timebell.db.joined import session_on
+from timebell.db.pool import Database
+from timebell.db.wakeup import Wakeups
+from timebell.errors import InvalidInput
+from timebell.kernel.agenda import AgendaWriter
+from timebell.kernel.app import Registry
+from timebell.kernel.catalogue import Catalogue
+from timebell.kernel.enqueueing import JobWriter, encode_payload
+from timebell.kernel.models import (
+    REASON_MAX,
+    AgendaDiff,
+    Cancelled,
+    Enqueue,
+    Enqueued,
+    Step,
+    check_between,
+    check_id,
+    check_instant,
+    check_kind,
+    check_name,
+    check_whole,
+)
+from timebell.kernel.store import Store
+from timebell.kernel.transaction import Transaction
+
+DEFAULT_TENANT = "default"
+_FILTERED_MAX = 10_000
+
+
+class Timebell:
+    """Durable time for an application: tell it what is owed, to whom and when.
+
+    Made by `timebell.open(...)`; an engine, in this process or another, pays what is owed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        registry: Registry | None = None,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        self.database = database
+        self.registry = registry or Registry()
+        self.settings = settings or Settings()
+        self.clock = clock or SystemClock()
+        self.chance = chance or Chance()
+        self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
+        self.store = Store(self.clock)
+        self._ids = Ids(self.chance)
+        self._catalogue = Catalogue(self.registry, self.store)
+        self._jobs = JobWriter(self.store, self._catalogue, self._ids, self.settings)
+        self._agendas = AgendaWriter(self.store, self._catalogue, self._ids, self.settings)
+
+    async def declare(self) -> None:
+        """Make the kinds and queues of the loaded apps known to SQL and to other processes."""
+        async with self.database.transaction() as session:
+            await self._catalogue.declare(session, self.settings.payload_bytes_max)
+
+    async def close(self) -> None:
+        await self.wakeups.close()
+
+    @asynccontextmanager
+    async def transaction(self, *, tenant: str = DEFAULT_TENANT) -> AsyncIterator[Transaction]:
+        """A transaction of one tenant, committed at the end of the block; then the engine is woken."""
+        check_name("tenant", tenant, required=True)
+        async with self.database.transaction() as session:
+            tx = Transaction(session, tenant)
+            try:
+                yield tx
+            finally:
+                tx.close()
+        self.wake(tx)
+
+    def join(self, connection: Any, *, tenant: str = DEFAULT_TENANT) -> Transaction:
+        """Take part in a transaction that you have open with asyncpg, psycopg or SQLAlchemy.
+
+        You commit. Call `wake(tx)` afterwards to have what is due now run at once; otherwise the next sweep
+        finds it.
+        """
+        check_name("tenant", tenant, required=True)
+        return Transaction(session_on(connection, self.database.observer), tenant)
+
+    def wake(self, tx: Transaction) -> None:
+        """Wake the engine for what a committed transaction made due. Never fails and never waits."""
+        wakeups, tx.wakeups = tx.wakeups, []
+        self.wakeups.hint(wakeups)
+
+    async def enqueue(
+        self, tx: Transaction, kind: str, payload: Mapping[str, Any] | None = None, **options: Any
+    ) -> Enqueued:
+        """One job, due now unless `due_at` or `delay` says otherwise. The options are those of `Enqueue`."""
+        try:
+            job = Enqueue(kind=kind, payload={} if payload is None else payload, **options)
+        except TypeError as error:
+            raise InvalidInput(f"enqueue: {error}") from None
+        return (await self._jobs.enqueue(tx, [job]))[0]
+
+    async def enqueue_many(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
+        """Many jobs in one statement, answered in the same order; all of them or none."""
+        if len(jobs) > self.settings.many_max:
+            raise InvalidInput(
+                f"{len(jobs)} at once, the limit is {self.settings.many_max}; send several", field="jobs"
+            )
+        return await self._jobs.enqueue(tx, jobs) if jobs else []
+
+    async def cancel(
+        self,
+        tx: Transaction,
+        *,
+        id: UUID | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+        subject: str | None = None,
+        reason: str = "cancelled",
+        actor: str | None = None,
+    ) -> list[Cancelled]:
+        """Cancel by id, by kind and key, or by subject, and say truthfully what became of each job.
+
+        `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again.
+        `already_final`: it had ended, in the state given.
+        """
+        tx.check_open()
+        if sum(given is not None for given in (id, key, subject)) != 1:
+            raise InvalidInput("name what to cancel by id, by kind and key, or by subject", field="id")
+        if (key is None) != (kind is None):
+            raise InvalidInput("a key belongs to a kind; give both", field="key")
+        check_id("id", id)
+        check_name("key", key)
+        check_name("subject", subject)
+        check_name("reason", reason, longest=REASON_MAX, required=True)
+        check_name("actor", actor)
+        if kind is not None:
+            check_kind(kind)
+        rows = await self.store.cancel_jobs(
+            tx.session,
+            tenant=tx.tenant,
+            id=id,
+            kind=kind,
+            key=key,
+            subject=subject,
+            reason=reason,
+            actor=actor,
+            running=tx.running_job,
+            wait_ms=int(self.settings.cancel_wait_seconds * 1000),
+        )
+        answers = [Cancelled(id=row["job_id"], answer=row["answer"], state=row["state"]) for row in rows]
+        if id is not None and not answers:
+            return [Cancelled(id=id, answer="not_found", state=None)]
+        return answers
+
+    async def set_agenda(
+        self,
+        tx: Transaction,
+        *,
+        subject: str,
+        steps: Sequence[Step],
+        anchor: datetime | None = None,
+        reason: str = "withdrawn",
+        actor: str | None = None,
+        correlation_id: str | None = None,
+    ) -> AgendaDiff:
+        """State what should be owed about a subject; the answer is what changed.
+
+        Steps are matched by key. What came to an end is not done again, what runs is left to run, and what is
+        no longer stated is withdrawn.
+        """
+        check_instant("anchor", anchor)
+        return await self._agendas.set(
+            tx,
+            subject=subject,
+            anchor=anchor,
+            steps=steps,
+            reason=reason,
+            actor=actor,
+            correlation_id=correlation_id,
+        )
+
+    async def clear_agenda(
+        self, tx: Transaction, *, subject: str, reason: str = "cleared", actor: str | None = None
+    ) -> AgendaDiff:
+        """Nothing is owed about this subject any more."""
+        return await self._agendas.set(
+            tx, subject=subject, anchor=None, steps=(), reason=reason, actor=actor, correlation_id=None
+        )
+
+    async def record(
+        self,
+        tx: Transaction,
+        name: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        subject: str | None = None,
+        actor: str | None = None,
+        correlation_id: str | None = None,
+        occurred_at: datetime | None = None,
+    ) -> UUID:
+        """Record an event: a fact in the past tense, `booking.cancelled`, that nothing changes afterwards."""
+        tx.check_open()
+        check_kind(name, "name")
+        check_name("subject", subject)
+        check_name("actor", actor)
+        check_name("correlation_id", correlation_id)
+        check_instant("occurred_at", occurred_at)
+        id = self._ids.new()
+        await self.store.insert_event(
+            tx.session,
+            id=id,
+            tenant=tx.tenant,
+            name=name,
+            subject=subject,
+            actor=actor,
+            data=encode_payload({} if data is None else data, self.settings.payload_bytes_max, field="data"),
+            correlation_id=correlation_id,
+            occurred_at=occurred_at,
+        )
+        return id
+
+    async def revive(
+        self,
+        tx: Transaction,
+        *,
+        ids: Sequence[UUID] | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        per_second: float | None = None,
+        limit: int = 1000,
+        actor: str | None = None,
+    ) -> list[UUID]:
+        """Bring dead jobs back, by id or by filter, at most `limit` and, where asked, at a capped rate.
+
+        A new `payload` is taken for a single id only. Answers with the ids that came back.
+        """
+        tx.check_open()
+        filters = _dead_filters(ids, kind, queue, fingerprint, limit)
+        check_name("actor", actor)
+        check_between("per_second", per_second, 0.001, 100_000)
+        if payload is not None and (ids is None or len(ids) != 1):
+            raise InvalidInput("a new payload is taken for a single id only", field="payload")
+        rows = await self.store.revive_jobs(
+            tx.session,
+            tenant=tx.tenant,
+            actor=actor,
+            payload=None if payload is None else encode_payload(payload, self.settings.payload_bytes_max),
+            spacing_seconds=0.0 if per_second is None else 1.0 / per_second,
+            **filters,
+        )
+        tx.note_due(rows)
+        return [row["id"] for row in rows]
+
+    async def discard(
+        self,
+        tx: Transaction,
+        *,
+        ids: Sequence[UUID] | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        limit: int = 1000,
+        actor: str | None = None,
+    ) -> list[UUID]:
+        """Give dead jobs up for good, by id or by filter."""
+        tx.check_open()
+        filters = _dead_filters(ids, kind, queue, fingerprint, limit)
+        check_name("actor", actor)
+        rows = await self.store.discard_jobs(tx.session, tenant=tx.tenant, actor=actor, **filters)
+        return [row["id"] for row in rows]
+
+    async def pause(
+        self,
+        tx: Transaction,
+        queue: str,
+        *,
+        everyone: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Stop starting jobs of a queue, for this tenant or for everyone. What runs is left to run."""
+        tx.check_open()
+        await self._catalogue.check_queue(tx.session, queue)
+        check_name("reason", reason, longest=REASON_MAX)
+        check_name("actor", actor)
+        await self.store.pause_queue(
+            tx.session, queue=queue, tenant="" if everyone else tx.tenant, reason=reason, actor=actor
+        )
+
+    async def resume(self, tx: Transaction, queue: str, *, everyone: bool = False) -> bool:
+        """Start jobs of a queue again; False where it was not paused."""
+        tx.check_open()
+        await self._catalogue.check_queue(tx.session, queue)
+        return await self.store.resume_queue(tx.session, queue=queue, tenant="" if everyone else tx.tenant)
+
+
+def _dead_filters(
+    ids: Sequence[UUID] | None, kind: str | None, queue: str | None, fingerprint: str | None, limit: int
+) -> dict[str, object]:
+    if ids is None and kind is None and queue is None and fingerprint is None:
+        raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
+    if ids is not None:
+        check_whole("the number of ids", len(ids), 0, _FILTERED_MAX)
+        for id in ids:
+            check_id("ids", id)
+    check_name("kind", kind)
+    check_name("queue", queue)
+    check_name("fingerprint", fingerprint)
+    check_whole("limit", limit, 1, _FILTERED_MAX)
+    return {
+        "ids": None if ids is None else list(ids),
+        "kind": kind,
+        "queue": queue,
+        "fingerprint": fingerprint,
+        "limit": limit,
+    }

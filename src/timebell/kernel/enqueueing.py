@@ -1,0 +1,197 @@
+"""Writing jobs: columns for one statement, keys taken first, conflicts answered one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from timebell.clock import Ids
+from timebell.config import Settings
+from timebell.db.pool import Row
+from timebell.errors import InvalidInput, KeyConflict, PayloadTooLarge
+from timebell.kernel.catalogue import Catalogue
+from timebell.kernel.models import Enqueue, Enqueued
+from timebell.kernel.store import Columns, Store
+from timebell.kernel.transaction import Transaction
+
+# An escaped NUL: a backslash that is not itself escaped, and what follows it.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# How often keys are asked for that change hands between asking for them and looking who has them.
+_ROUNDS_MAX = 10
+
+
+def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "payload") -> str:
+    """A JSON object within the limit, as text."""
+    if not isinstance(payload, Mapping):
+        raise InvalidInput("must be a mapping that becomes a JSON object", field=field)
+    try:
+        encoded = orjson.dumps(dict(payload))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"cannot be written as JSON: {error}", field=field) from None
+    if len(encoded) > bytes_max:
+        raise PayloadTooLarge(
+            f"{len(encoded)} bytes, the limit is {bytes_max}; store the data yourself and pass its id",
+            field=field,
+        )
+    if _NUL.search(encoded):
+        raise InvalidInput("must not contain a NUL character; PostgreSQL cannot store it", field=field)
+    return encoded.decode()
+
+
+class JobWriter:
+    """Enqueues one job or many in the caller's transaction."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, ids: Ids, settings: Settings) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._ids = ids
+        self._settings = settings
+
+    async def enqueue(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
+        tx.check_open()
+        await self._check_expiry(tx, jobs)
+        rows = [await self._row(tx, job) for job in jobs]
+        if not any(job.key for job in jobs):
+            taken: Mapping[UUID, Enqueued] = {}
+        elif len(jobs) == 1:
+            taken = await self._take_keys(tx, jobs, rows)
+        else:
+            # One conflict refuses them all, and must not leave the keys of the others taken.
+            async with tx.all_or_nothing():
+                taken = await self._take_keys(tx, jobs, rows)
+        fresh = [row for row in rows if row["id"] not in taken]
+        if fresh:
+            tx.note_due(
+                await self._store.insert_jobs(
+                    tx.session, tenant=tx.tenant, revision=None, columns=_columns(fresh, _INSERTED)
+                )
+            )
+        return [taken.get(row["id"]) or Enqueued(id=row["id"], created=True) for row in rows]
+
+    async def _check_expiry(self, tx: Transaction, jobs: Sequence[Enqueue]) -> None:
+        """A job that names no due instant is due after its delay, by the clock of the database."""
+        unnamed = [job for job in jobs if job.expires_at is not None and job.due_at is None]
+        if unnamed:
+            now = await self._store.read_clock(tx.session)
+            for job in unnamed:
+                job.check_expiry(now + (job.delay or timedelta(0)))
+
+    async def _row(self, tx: Transaction, job: Enqueue) -> dict[str, Any]:
+        if job.delay is not None and job.delay > timedelta(days=self._settings.offset_days_max):
+            raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
+        return {
+            "id": self._ids.new(),
+            "queue": await self._catalogue.queue_for(tx.session, job.kind, job.queue),
+            "kind": job.kind,
+            "subject": job.subject,
+            "key": job.key,
+            "due_at": job.due_at,
+            "delay": None if job.delay is None else job.delay.total_seconds(),
+            "expires_at": job.expires_at,
+            "priority": job.priority,
+            "urgency": job.urgency,
+            "max_attempts": job.max_attempts,
+            "step": None,
+            "step_order": None,
+            "guard": job.guard,
+            "payload": encode_payload(job.payload, self._settings.payload_bytes_max),
+            "correlation_id": job.correlation_id,
+            "lifetime": None if job.key_lifetime is None else job.key_lifetime.total_seconds(),
+        }
+
+    async def _take_keys(
+        self, tx: Transaction, jobs: Sequence[Enqueue], rows: list[dict[str, Any]]
+    ) -> dict[UUID, Enqueued]:
+        """Take the keys that are free; answer, by the id asked for, what stands behind the others."""
+        keyed = {row["id"]: (job, row) for job, row in zip(jobs, rows, strict=True) if job.key is not None}
+        names = [(row["kind"], row["key"]) for _, row in keyed.values()]
+        if len(set(names)) < len(names):
+            raise InvalidInput("the same key stands twice in one call; leave one out", field="key")
+        asked = [row for _, row in keyed.values()]
+        taken: dict[UUID, Enqueued] = {}
+        for _ in range(_ROUNDS_MAX):
+            claimed = await self._store.claim_keys(
+                tx.session, tenant=tx.tenant, columns=_columns(asked, _CLAIMED)
+            )
+            asked = [row for row in asked if row["id"] not in claimed]
+            if not asked:
+                return taken
+            # A second statement: only it sees what the holder of the key has committed in between.
+            held = await self._store.read_keys(tx.session, tenant=tx.tenant, columns=_columns(asked, _READ))
+            for row in held:
+                taken[row["asked_id"]] = await self._answer(tx, *keyed[row["asked_id"]], row)
+            # Whose job ended between the two statements is free again.
+            asked = [row for row in asked if row["id"] not in taken]
+            if not asked:
+                return taken
+        raise KeyConflict(f"key {asked[0]['key']!r} keeps changing hands; try again")
+
+    async def _answer(self, tx: Transaction, job: Enqueue, row: dict[str, Any], held: Row) -> Enqueued:
+        if job.on_conflict == "replace" and held["is_unfinished"]:
+            replaced = await self._store.replace_job(
+                tx.session, tenant=tx.tenant, id=held["job_id"], **{name: row[name] for name in _REPLACED}
+            )
+            if not replaced:
+                raise KeyConflict(
+                    f"key {job.key!r}: the job {held['job_id']} is running, too late to replace it"
+                )
+            tx.note_due(replaced)
+        elif job.on_conflict == "same" and not held["is_same"]:
+            raise KeyConflict(
+                f"key {job.key!r} already stands for another job of kind {job.kind!r} ({held['job_id']}); "
+                "use another key, cancel that job, or pass on_conflict='keep' or 'replace'"
+            )
+        return Enqueued(id=held["job_id"], created=False)
+
+
+# The statement's parameter for each field of a row.
+_INSERTED = {
+    "ids": "id",
+    "queues": "queue",
+    "kinds": "kind",
+    "subjects": "subject",
+    "keys": "key",
+    "due_ats": "due_at",
+    "delays": "delay",
+    "expires_ats": "expires_at",
+    "priorities": "priority",
+    "urgencies": "urgency",
+    "max_attempts": "max_attempts",
+    "steps": "step",
+    "step_orders": "step_order",
+    "guards": "guard",
+    "payloads": "payload",
+    "correlation_ids": "correlation_id",
+}
+_READ = {
+    name: _INSERTED[name] for name in ("ids", "kinds", "keys", "queues", "subjects", "payloads", "due_ats")
+}
+_CLAIMED = {**_READ, "lifetimes": "lifetime"}
+_REPLACED = (
+    "queue",
+    "subject",
+    "payload",
+    "due_at",
+    "delay",
+    "expires_at",
+    "priority",
+    "urgency",
+    "max_attempts",
+    "guard",
+    "correlation_id",
+    "lifetime",
+)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> Columns:
+    return {parameter: [row[field] for row in rows] for parameter, field in fields.items()}
+
+
+def insert_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """The columns of `insert_jobs.sql` for rows that carry every field."""
+    return _columns(rows, _INSERTED)

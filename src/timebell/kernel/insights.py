@@ -1,0 +1,329 @@
+"""`Insights`: every read-only question, asked here by the command line, the metrics and the dashboard alike.
+
+No answer costs more the more is owed: what cannot be counted within a bound is estimated, or is counted up to
+the bound, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import get_args
+from uuid import UUID
+
+import orjson
+
+from timebell.clock import Clock
+from timebell.db.pool import Database, Row, Session
+from timebell.errors import InvalidInput
+from timebell.kernel.insights_journey import build_journey, time_of_id
+from timebell.kernel.insights_records import (
+    Accuracy,
+    BreakerLine,
+    DeadJob,
+    FailureGroup,
+    Health,
+    JobLine,
+    Journey,
+    LatenessSummary,
+    ListedState,
+    MinuteCount,
+    NodeLine,
+    PauseLine,
+    QueueDepth,
+    QueueLine,
+    SnapshotHolder,
+)
+from timebell.kernel.insights_store import InsightsStore, Listing
+from timebell.kernel.models import JobState, check_between, check_name
+from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
+
+COUNT_MAX = 100_000
+LOOK_MAX = 10_000
+SAMPLE_MAX = 10_000
+ALIKE_MAX = 10_000
+ENTRIES_MAX = 500
+EVENTS_MAX = 100
+LISTED_MAX = 1_000
+MINUTES_MAX = 24 * 60
+
+_SLOT_ROWS_MAX = COUNT_MAX // (256 * 3)
+_TAIL_PAGES = 1_024
+_TAIL_PAGES_MAX = 16_384
+_BEFORE_ENQUEUED = timedelta(minutes=1)
+_LISTED_STATES = (*get_args(JobState), "unfinished", "finished")
+_LINE_FIELDS = tuple(field.name for field in fields(JobLine))
+
+
+class Insights:
+    """Reads, and only reads. A tenant sees what is its own; where None is allowed, it means an operator."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._store = InsightsStore(clock)
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Session]:
+        """A session whose statements all see the same state."""
+        async with self._database.transaction() as session:
+            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield session
+
+    async def depth(self, tenant: str | None = None) -> list[QueueDepth]:
+        """How much lies in each queue, and how long the longest waiting has waited."""
+        check_name("tenant", tenant)
+        async with self._snapshot() as session:
+            due = await self._store.count_due(
+                session, tenant=tenant, slot_rows_max=COUNT_MAX + 1, rows_max=COUNT_MAX + 1
+            )
+            is_cut = any(row["read_count"] > COUNT_MAX for row in due)
+            if is_cut:
+                # The same share of every slot, so that one queue's backlog hides little of the others.
+                due = await self._store.count_due(
+                    session, tenant=tenant, slot_rows_max=_SLOT_ROWS_MAX, rows_max=COUNT_MAX
+                )
+            accuracy, counts = await self._count_beyond(session, tenant)
+        return [_depth_of(row, is_cut, accuracy, counts) for row in due]
+
+    async def _count_beyond(self, session: Session, tenant: str | None) -> tuple[Accuracy, dict[str, int]]:
+        """What is not due yet, by queue; where that is too much to count, an estimate of all unfinished."""
+        spread = await self._store.estimate_jobs(session)
+        job_count = spread[0]["job_count"]
+        if job_count is None or job_count <= COUNT_MAX:
+            future = await self._store.count_future(session, tenant=tenant, rows_max=COUNT_MAX + 1)
+            is_cut = any(row["read_count"] > COUNT_MAX for row in future)
+            return "at_least" if is_cut else "exact", {row["queue"]: row["future_count"] for row in future}
+        if tenant is not None:
+            # The statistics know queues and tenants, but not how much of a queue is which tenant's.
+            return "unknown", {}
+        return "estimate", {
+            row["queue"]: round(row["fraction"] * job_count) for row in spread if row["queue"]
+        }
+
+    async def lateness(self, minutes: int = 60, queue: str | None = None) -> LatenessSummary:
+        """How late first attempts began, over a bounded sample of the newest; never negative."""
+        check_between("minutes", minutes, 1, MINUTES_MAX)
+        check_name("queue", queue)
+        async with self._snapshot() as session:
+            tail = await self._store.read_log_tail(session, pages_max=_TAIL_PAGES)
+            row = await self._store.read_lateness(
+                session, minutes=minutes, queue=queue, rows_max=SAMPLE_MAX, tail=tail
+            )
+        return LatenessSummary(minutes=minutes, queue=queue, **row)
+
+    async def throughput(self, minutes: int = 60) -> list[MinuteCount]:
+        """What became of jobs, minute by minute up to the present one."""
+        check_between("minutes", minutes, 1, MINUTES_MAX)
+        rows: Sequence[Row] = ()
+        async with self._snapshot() as session:
+            for pages_max in (_TAIL_PAGES, _TAIL_PAGES_MAX):
+                tail = await self._store.read_log_tail(session, pages_max=pages_max)
+                rows = await self._store.read_throughput(session, minutes=minutes, tail=tail)
+                if len(rows) == minutes and not rows[0]["is_at_least"]:
+                    break
+        return [MinuteCount(**row) for row in rows]
+
+    async def failures(
+        self, tenant: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[FailureGroup]:
+        """Dead jobs by what killed them, the cause of the latest death first."""
+        listing = _listing("failures", limit, cursor, dated=True, tenant=tenant)
+        async with self._database.connection() as session:
+            rows = await self._store.read_failures(session, listing)
+        return page_of("failures", rows, limit, _failure_group, at="last_died_at")
+
+    async def dead(
+        self,
+        tenant: str,
+        kind: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[DeadJob]:
+        """The dead jobs that wait for an operator, the last that died first."""
+        filters = {"tenant": tenant, "kind": kind, "queue": queue, "fingerprint": fingerprint}
+        listing = _listing("dead", limit, cursor, dated=True, **filters)
+        read = self._store.list_dead if fingerprint is None else self._store.list_dead_alike
+        async with self._database.connection() as session:
+            rows = await read(session, listing)
+        return page_of("dead", rows, limit, _dead_job, at="died_at")
+
+    async def jobs(
+        self,
+        tenant: str,
+        *,
+        state: ListedState = "unfinished",
+        subject: str | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[JobLine]:
+        """Jobs in a state, the last enqueued first; the dead ones are those of `dead`, in its order."""
+        if state not in _LISTED_STATES:
+            raise InvalidInput(f"{state!r} is not one of {', '.join(_LISTED_STATES)}", field="state")
+        filters = {"tenant": tenant, "kind": kind, "queue": queue, "subject": subject, "key": key}
+        if state == "dead":
+            listing = _listing("jobs.dead", limit, cursor, dated=True, **filters)
+            async with self._database.connection() as session:
+                rows = await self._store.list_dead(session, listing)
+            return page_of("jobs.dead", rows, limit, _dead_line, at="died_at")
+        only = None if state in ("unfinished", "finished") else state
+        listing = _listing("jobs", limit, cursor, dated=False, state=only, **filters)
+        async with self._database.connection() as session:
+            rows = await self._list_jobs(session, listing, state in ("unfinished", "pending", "running"))
+        return page_of("jobs", rows, limit, _job_line)
+
+    async def _list_jobs(self, session: Session, listing: Listing, is_unfinished: bool) -> Sequence[Row]:
+        """Along whichever index leads there soonest."""
+        if not is_unfinished and listing.subject is not None:
+            return await self._store.list_finished_of_subject(session, listing)
+        if not is_unfinished:
+            return await self._store.list_finished(session, listing)
+        if listing.key is not None:
+            return await self._store.list_unfinished_of_key(session, listing)
+        if listing.subject is not None:
+            return await self._store.list_unfinished_of_subject(session, listing)
+        if listing.state == "running":
+            return await self._store.list_running(session, listing)
+        return await self._store.list_unfinished(session, listing)
+
+    async def job(self, tenant: str, id: UUID) -> JobLine | None:
+        """One job, wherever it is: unfinished, dead or in the log."""
+        check_name("tenant", tenant)
+        async with self._database.connection() as session:
+            row = await self._store.read_job(session, tenant=tenant, id=id)
+        return None if row is None else _job_line(row)
+
+    async def journey(self, tenant: str, id: UUID) -> Journey | None:
+        """Everything known of one job, in order."""
+        check_name("tenant", tenant)
+        async with self._snapshot() as session:
+            row = await self._store.read_job(session, tenant=tenant, id=id)
+            if row is None:
+                return None
+            job = _job_line(row)
+            log = await self._store.read_job_log(session, tenant=tenant, id=id, rows_max=ENTRIES_MAX + 1)
+            is_final = job.state not in ("pending", "running")
+            events = await self._store.read_job_events(
+                session,
+                tenant=tenant,
+                correlation_id=job.correlation_id,
+                subject=job.subject,
+                from_at=None if job.created_at is None else job.created_at - _BEFORE_ENQUEUED,
+                until_at=log[-1]["logged_at"] if log and is_final else None,
+                rows_max=EVENTS_MAX + 1,
+            )
+            agenda = None
+            if job.subject is not None and job.step is not None:
+                agenda = await self._store.read_agenda_line(session, tenant=tenant, subject=job.subject)
+        return build_journey(
+            job,
+            incarnation=row["incarnation"],
+            agenda=agenda,
+            log=log[-ENTRIES_MAX:],
+            events=events[-EVENTS_MAX:],
+            is_cut=len(log) > ENTRIES_MAX or len(events) > EVENTS_MAX,
+        )
+
+    async def queues(self, tenant: str | None = None) -> list[QueueLine]:
+        """The declared queues with their limits and pauses; a tenant sees its own pauses and everyone's."""
+        check_name("tenant", tenant)
+        async with self._snapshot() as session:
+            queues = await self._store.list_queues(session)
+            pauses = await self._store.list_pauses(session, tenant=tenant, rows_max=LISTED_MAX)
+        paused: dict[str, list[PauseLine]] = {queue["name"]: [] for queue in queues}
+        for row in pauses:
+            paused.setdefault(row["queue"], []).append(_pause_line(row))
+        return [QueueLine(**queue, pauses=tuple(paused[queue["name"]])) for queue in queues]
+
+    async def nodes(self) -> list[NodeLine]:
+        """The nodes that are alive."""
+        async with self._database.connection() as session:
+            return [NodeLine(**row) for row in await self._store.list_nodes(session)]
+
+    async def breakers(self) -> list[BreakerLine]:
+        """The circuit breakers that are not closed."""
+        async with self._database.connection() as session:
+            rows = await self._store.list_breakers(session, rows_max=LISTED_MAX)
+        return [BreakerLine(**row) for row in rows]
+
+    async def health(self) -> Health:
+        """Whether what is owed is being paid, in a few figures."""
+        async with self._snapshot() as session:
+            due = await self._store.read_oldest_due(session)
+            upkeep = await self._store.read_upkeep(session)
+            tail = await self._store.read_log_tail(session, pages_max=_TAIL_PAGES // 16)
+            last_logged_at = await self._store.read_last_logged(session, tail=tail)
+            holder = await self._store.read_oldest_snapshot(session)
+        return Health(
+            **due,
+            **upkeep,
+            last_logged_at=last_logged_at,
+            oldest_snapshot=None if holder is None else SnapshotHolder(**holder),
+        )
+
+
+def _listing(read: str, limit: int, cursor: str | None, *, dated: bool, **filters: str | None) -> Listing:
+    for name, value in filters.items():
+        check_name(name, value)
+    check_limit(limit)
+    before = decode_cursor(read, cursor, dated=dated)
+    return Listing(
+        **filters,
+        limit=limit,
+        before=before.id,
+        before_at=before.at,
+        look_max=LOOK_MAX,
+        slot_rows_max=_SLOT_ROWS_MAX,
+        count_max=ALIKE_MAX,
+    )
+
+
+def _depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int]) -> QueueDepth:
+    future = counts.get(row["queue"], 0)
+    if accuracy == "estimate":
+        future = max(0, future - row["due_count"] - row["started_count"] - row["parked_count"])
+    return QueueDepth(
+        queue=row["queue"],
+        due_count=row["due_count"],
+        started_count=row["started_count"],
+        parked_count=row["parked_count"],
+        is_at_least=is_cut,
+        future_count=None if accuracy == "unknown" else future,
+        future_accuracy=accuracy,
+        oldest_due_at=row["oldest_due_at"],
+        lateness_seconds=row["lateness_seconds"],
+    )
+
+
+def _failure_group(row: Row) -> FailureGroup:
+    known = {field.name: row[field.name] for field in fields(FailureGroup) if field.name in row}
+    known["job_count"] = min(row["job_count"], ALIKE_MAX)
+    return FailureGroup(**known, example_id=row["id"], is_at_least=row["job_count"] > ALIKE_MAX)
+
+
+def _dead_job(row: Row) -> DeadJob:
+    known = {field.name: row[field.name] for field in fields(DeadJob)}
+    return DeadJob(**{**known, "payload": orjson.loads(row["payload"])})
+
+
+def _dead_line(row: Row) -> JobLine:
+    return _job_line({**row, "state": "dead", "finished_at": row["died_at"]})
+
+
+def _job_line(row: Row) -> JobLine:
+    """A line of whatever the read knows. The log does not say when a job was enqueued, but its id does."""
+    known = {name: row[name] for name in _LINE_FIELDS if row.get(name) is not None}
+    created_at: datetime | None = known.pop("created_at", None) or time_of_id(row["id"])
+    return JobLine(**known, created_at=created_at)
+
+
+def _pause_line(row: Row) -> PauseLine:
+    return PauseLine(
+        tenant=row["tenant"] or None, reason=row["reason"], actor=row["actor"], paused_at=row["paused_at"]
+    )

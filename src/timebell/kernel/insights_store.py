@@ -1,0 +1,172 @@
+"""The statements of the read model: one method for each file in `sql/` that reads for somebody to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from timebell.clock import Clock
+from timebell.db.pool import Row, Session
+from timebell.db.queries import load_queries
+
+_QUERIES = load_queries("timebell.kernel.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a list is asked for: whose and which jobs, after which row, and how much may be looked at."""
+
+    limit: int
+    tenant: str | None = None
+    kind: str | None = None
+    queue: str | None = None
+    subject: str | None = None
+    key: str | None = None
+    state: str | None = None
+    fingerprint: str | None = None
+    before: UUID | None = None
+    before_at: datetime | None = None
+    look_max: int = 10_000
+    slot_rows_max: int = 130
+    count_max: int = 10_000
+
+
+class InsightsStore:
+    """Every read of `Insights`. Each says how many rows it may look at or answer with."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
+        query = _QUERIES[query_name]
+        if "now" in query.parameters:
+            arguments["now"] = self._clock.sql_now()
+        if "lease_now" in query.parameters:
+            arguments["lease_now"] = self._clock.lease_now()
+        return await session.run(query, **arguments)
+
+    async def _list(self, session: Session, query_name: str, listing: Listing) -> Sequence[Row]:
+        """Each list takes those fields of the listing that its index can answer for."""
+        wanted = [name for name in _QUERIES[query_name].parameters if name != "now"]
+        return await self._run(session, query_name, **{name: getattr(listing, name) for name in wanted})
+
+    async def count_due(
+        self, session: Session, *, tenant: str | None, slot_rows_max: int, rows_max: int
+    ) -> Sequence[Row]:
+        return await self._run(
+            session, "count_due", tenant=tenant, slot_rows_max=slot_rows_max, rows_max=rows_max
+        )
+
+    async def count_future(self, session: Session, *, tenant: str | None, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_future", tenant=tenant, rows_max=rows_max)
+
+    async def estimate_jobs(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "estimate_jobs")
+
+    async def read_log_tail(self, session: Session, *, pages_max: int) -> dict[str, list[Any]]:
+        """The columns that the reads of the log's end take."""
+        days = await self._run(session, "read_log_tail", pages_max=pages_max)
+        return {f"{name}s": [day[name] for day in days] for name in ("from_at", "until_at", "first_page")}
+
+    async def read_lateness(
+        self, session: Session, *, minutes: int, queue: str | None, rows_max: int, tail: dict[str, list[Any]]
+    ) -> Row:
+        rows = await self._run(
+            session, "read_lateness", minutes=minutes, queue=queue, rows_max=rows_max, **tail
+        )
+        return rows[0]
+
+    async def read_throughput(
+        self, session: Session, *, minutes: int, tail: dict[str, list[Any]]
+    ) -> Sequence[Row]:
+        return await self._run(session, "read_throughput", minutes=minutes, **tail)
+
+    async def read_last_logged(self, session: Session, *, tail: dict[str, list[Any]]) -> datetime | None:
+        rows = await self._run(session, "read_last_logged", **tail)
+        last_logged_at: datetime | None = rows[0]["last_logged_at"]
+        return last_logged_at
+
+    async def read_failures(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "read_failures", listing)
+
+    async def list_dead(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_dead", listing)
+
+    async def list_dead_alike(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_dead_alike", listing)
+
+    async def list_unfinished(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_unfinished", listing)
+
+    async def list_unfinished_of_subject(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_unfinished_of_subject", listing)
+
+    async def list_unfinished_of_key(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_unfinished_of_key", listing)
+
+    async def list_running(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_running", listing)
+
+    async def list_finished(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_finished", listing)
+
+    async def list_finished_of_subject(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_finished_of_subject", listing)
+
+    async def read_job(self, session: Session, *, tenant: str, id: UUID) -> Row | None:
+        rows = await self._run(session, "read_job", tenant=tenant, id=id)
+        return rows[0] if rows else None
+
+    async def read_job_log(self, session: Session, *, tenant: str, id: UUID, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "read_job_log", tenant=tenant, id=id, rows_max=rows_max)
+
+    async def read_job_events(
+        self,
+        session: Session,
+        *,
+        tenant: str,
+        correlation_id: str | None,
+        subject: str | None,
+        from_at: datetime | None,
+        until_at: datetime | None,
+        rows_max: int,
+    ) -> Sequence[Row]:
+        return await self._run(
+            session,
+            "read_job_events",
+            tenant=tenant,
+            correlation_id=correlation_id,
+            subject=subject,
+            from_at=from_at,
+            until_at=until_at,
+            rows_max=rows_max,
+        )
+
+    async def read_agenda_line(self, session: Session, *, tenant: str, subject: str) -> Row | None:
+        rows = await self._run(session, "read_agenda_line", tenant=tenant, subject=subject)
+        return rows[0] if rows else None
+
+    async def list_queues(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "list_queues")
+
+    async def list_pauses(self, session: Session, *, tenant: str | None, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "list_pauses", tenant=tenant, rows_max=rows_max)
+
+    async def list_nodes(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "list_nodes")
+
+    async def list_breakers(self, session: Session, *, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "list_breakers", rows_max=rows_max)
+
+    async def read_oldest_due(self, session: Session) -> Row:
+        return (await self._run(session, "read_oldest_due"))[0]
+
+    async def read_upkeep(self, session: Session) -> Row:
+        return (await self._run(session, "read_upkeep"))[0]
+
+    async def read_oldest_snapshot(self, session: Session) -> Row | None:
+        rows = await self._run(session, "read_oldest_snapshot")
+        return rows[0] if rows else None

@@ -1,0 +1,283 @@
+"""The nouns of the kernel, as frozen records that are checked when they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+from timebell.errors import InvalidInput, NaiveInstant
+from timebell.rules.agenda import Late
+
+Mode = Literal["plain", "transactional", "external"]
+Urgency = Literal["normal", "time_bound", "critical"]
+JobState = Literal["pending", "running", "done", "cancelled", "dead", "skipped", "expired"]
+CancelAnswer = Literal["cancelled", "too_late", "already_final", "not_found"]
+OnConflict = Literal["same", "keep", "replace"]
+
+NAME_MAX = 200
+REASON_MAX = 2_000
+KEY_LIFETIME_MAX = timedelta(days=3_660)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_QUEUE = re.compile(r"[a-z][a-z0-9_.-]*")
+# PostgreSQL stores no NUL, and half a surrogate pair has no place in UTF-8.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def check_instant(field_name: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{value!r:.100} is not a datetime; give one with an offset", field=field_name)
+    if value.utcoffset() is None:
+        raise NaiveInstant(
+            f"{value.isoformat()} has no offset; give it one, for example tzinfo=timezone.utc",
+            field=field_name,
+        )
+    if not _EARLIEST <= value <= _LATEST:
+        raise InvalidInput(f"{value.isoformat()} must lie in the years 1 to 9999 of UTC", field=field_name)
+
+
+def check_duration(field_name: str, value: object) -> None:
+    if value is not None and not isinstance(value, timedelta):
+        raise InvalidInput(f"{value!r:.100} is not a timedelta; give one", field=field_name)
+
+
+def check_name(field_name: str, value: object, *, longest: int = NAME_MAX, required: bool = False) -> None:
+    if value is None and not required:
+        return
+    if not isinstance(value, str):
+        raise InvalidInput(f"{value!r:.100} is not a text; give 1 to {longest} characters", field=field_name)
+    if not 0 < len(value) <= longest:
+        raise InvalidInput(f"must have 1 to {longest} characters, has {len(value)}", field=field_name)
+    if _UNSTORABLE.search(value):
+        raise InvalidInput("must not contain a NUL character or half a surrogate pair", field=field_name)
+
+
+def check_kind(value: object, field_name: str = "kind") -> None:
+    if not isinstance(value, str) or len(value) > NAME_MAX or not _KIND.fullmatch(value):
+        raise InvalidInput(f"{value!r:.100} is not of the form app.verb in lower case", field=field_name)
+
+
+def check_id(field_name: str, value: object) -> None:
+    if value is not None and not isinstance(value, UUID):
+        raise InvalidInput(f"{value!r:.100} is not a UUID; give the id of a job", field=field_name)
+
+
+def is_queue_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= NAME_MAX and _QUEUE.fullmatch(value) is not None
+
+
+def check_between(field_name: str, value: object, low: float, high: float) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidInput(f"must be between {low:g} and {high:g}, was {value!r:.100}", field=field_name)
+
+
+def check_whole(field_name: str, value: object, low: int, high: int) -> None:
+    check_between(field_name, value, low, high)
+    if value is not None and not isinstance(value, int):
+        raise InvalidInput(f"must be a whole number, was {value!r}", field=field_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A named lane with limits over all nodes together: `rate` starts a second, `concurrency` at once."""
+
+    name: str
+    rate: float | None = None
+    burst: int = 1
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if not is_queue_name(self.name):
+            raise InvalidInput(f"{self.name!r:.100} is not a name in lower case", field="queue")
+        check_between("rate", self.rate, 0.001, 100_000)
+        check_whole("burst", self.burst, 1, 100_000)
+        check_whole("concurrency", self.concurrency, 1, 100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """What is asked for when a job is enqueued; `enqueue_many` takes a sequence of these."""
+
+    kind: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    due_at: datetime | None = None
+    delay: timedelta | None = None
+    subject: str | None = None
+    key: str | None = None
+    key_lifetime: timedelta | None = None
+    queue: str | None = None
+    expires_at: datetime | None = None
+    priority: int = 0
+    urgency: Urgency = "normal"
+    max_attempts: int | None = None
+    guard: str | None = None
+    correlation_id: str | None = None
+    on_conflict: OnConflict = "same"
+
+    def __post_init__(self) -> None:
+        check_kind(self.kind)
+        check_instant("due_at", self.due_at)
+        check_instant("expires_at", self.expires_at)
+        check_name("subject", self.subject)
+        check_name("key", self.key)
+        check_name("guard", self.guard)
+        check_name("correlation_id", self.correlation_id)
+        check_whole("priority", self.priority, -100, 100)
+        check_whole("max_attempts", self.max_attempts, 1, 100)
+        check_urgency(self.urgency)
+        check_duration("delay", self.delay)
+        check_duration("key_lifetime", self.key_lifetime)
+        if self.due_at is not None and self.delay is not None:
+            raise InvalidInput("give due_at or delay, not both", field="delay")
+        if self.delay is not None and self.delay < timedelta(0):
+            raise InvalidInput("must not be negative", field="delay")
+        if self.due_at is not None:
+            self.check_expiry(self.due_at)
+        if self.key_lifetime is not None and self.key is None:
+            raise InvalidInput("needs a key that it is the lifetime of", field="key_lifetime")
+        if self.key_lifetime is not None and not timedelta(0) < self.key_lifetime <= KEY_LIFETIME_MAX:
+            raise InvalidInput(
+                f"must be positive and at most {KEY_LIFETIME_MAX.days} days", field="key_lifetime"
+            )
+        if self.on_conflict not in ("same", "keep", "replace"):
+            raise InvalidInput("must be 'same', 'keep' or 'replace'", field="on_conflict")
+
+    def check_expiry(self, due_at: datetime) -> None:
+        """Compared in UTC: two wall times of one zone do not say which instant is the later."""
+        if self.expires_at is not None and self.expires_at.astimezone(UTC) <= due_at.astimezone(UTC):
+            raise InvalidInput("must be after due_at", field="expires_at")
+
+
+def check_urgency(value: str) -> None:
+    if value not in ("normal", "time_bound", "critical"):
+        raise InvalidInput("must be 'normal', 'time_bound' or 'critical'", field="urgency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """The job that now stands for what was asked; `created` is False where its key had been used before."""
+
+    id: UUID
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The truthful answer to a cancel, for one job."""
+
+    id: UUID
+    answer: CancelAnswer
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing owed about a subject: at an offset from the anchor (negative is before), or at an instant.
+
+    `late` says what happens when its time has passed as it is stated: `skip` it, `run` it now, or run it
+    within `grace`. `expires_after` counts from its due instant. `ordered` steps of a subject start only when
+    no earlier ordered step is unfinished. `once` makes it owed once, however often its time moves.
+    """
+
+    key: str
+    kind: str
+    offset: timedelta | None = None
+    at: datetime | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    late: Late = "skip"
+    grace: timedelta = timedelta(0)
+    expires_after: timedelta | None = None
+    expires_at: datetime | None = None
+    guard: str | None = None
+    queue: str | None = None
+    priority: int = 0
+    urgency: Urgency = "normal"
+    max_attempts: int | None = None
+    ordered: bool = False
+    once: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("key", self.key, required=True)
+        check_kind(self.kind)
+        check_instant("at", self.at)
+        check_instant("expires_at", self.expires_at)
+        check_name("guard", self.guard)
+        for name in ("offset", "grace", "expires_after"):
+            check_duration(name, getattr(self, name))
+        check_whole("priority", self.priority, -100, 100)
+        check_whole("max_attempts", self.max_attempts, 1, 100)
+        check_urgency(self.urgency)
+        if (self.offset is None) == (self.at is None):
+            raise InvalidInput(
+                f"step {self.key!r} needs an offset or an instant `at`, one of them", field="offset"
+            )
+        if self.late not in ("skip", "run", "grace"):
+            raise InvalidInput("must be 'skip', 'run' or 'grace'", field="late")
+        if (self.late == "grace") != (self.grace > timedelta(0)):
+            raise InvalidInput("late='grace' and a positive grace go together", field="grace")
+        if self.expires_after is not None and self.expires_at is not None:
+            raise InvalidInput("give expires_after or expires_at, not both", field="expires_at")
+        if self.expires_after is not None and self.expires_after <= timedelta(0):
+            raise InvalidInput("must be positive", field="expires_after")
+
+    def due_at(self, anchor: datetime | None) -> datetime:
+        """Counted in UTC: an offset is elapsed time, whatever the clocks at the anchor do meanwhile."""
+        if self.at is not None:
+            return self.at.astimezone(UTC)
+        if anchor is None or self.offset is None:
+            raise InvalidInput(
+                f"step {self.key!r} has an offset but the agenda has no anchor; give one", field="anchor"
+            )
+        return _later(self, "offset", anchor.astimezone(UTC), self.offset)
+
+    def expiry(self, due_at: datetime) -> datetime | None:
+        if self.expires_after is not None:
+            return _later(self, "expires_after", due_at, self.expires_after)
+        return None if self.expires_at is None else self.expires_at.astimezone(UTC)
+
+
+def _later(step: Step, field_name: str, instant: datetime, duration: timedelta) -> datetime:
+    try:
+        return instant + duration
+    except OverflowError:
+        raise InvalidInput(
+            f"step {step.key!r}: leads out of the years 1 to 9999; make it smaller", field=field_name
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChange:
+    """What became of one step when its agenda was set."""
+
+    key: str
+    due_at: datetime
+    job_id: UUID | None = None
+    was_due_at: datetime | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgendaDiff:
+    """The answer to setting an agenda.
+
+    `too_late` lists steps that were running while they stopped being owed; what they do cannot be taken back.
+    `done` lists stated steps that came to an end before and are not owed again.
+    """
+
+    revision: int
+    kept: tuple[StepChange, ...] = ()
+    moved: tuple[StepChange, ...] = ()
+    added: tuple[StepChange, ...] = ()
+    withdrawn: tuple[StepChange, ...] = ()
+    skipped: tuple[StepChange, ...] = ()
+    too_late: tuple[StepChange, ...] = ()
+    done: tuple[StepChange, ...] = ()

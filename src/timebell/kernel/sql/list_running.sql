@@ -1,0 +1,15 @@
+-- The started jobs of a tenant, the last enqueued first. Whatever was started was due, and stands at the front of
+-- the index that the engine reads by.
+SELECT j.id, j.tenant, j.queue, j.kind, j.subject, j.key, j.step, j.revision, j.attempt, j.max_attempts, j.due_at,
+    j.run_at, j.expires_at, j.created_at, j.started_at, j.cancel_requested_at, j.correlation_id, 'running' AS state
+FROM timebell.slots s
+CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
+CROSS JOIN LATERAL (
+    SELECT j.* FROM timebell.jobs j
+    WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= coalesce(:now::timestamptz, now())
+    ORDER BY j.run_at, j.id LIMIT :slot_rows_max::integer
+) j
+WHERE j.started_by IS NOT NULL AND j.tenant = :tenant::text
+    AND (:kind::text IS NULL OR j.kind = :kind::text) AND (:queue::text IS NULL OR j.queue = :queue::text)
+    AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+ORDER BY j.id DESC LIMIT :limit::integer + 1

@@ -1,0 +1,1 @@
+"""Pure decisions: values in, values out. No clock, no chance, no database."""

@@ -1,0 +1,105 @@
+"""How nodes divide what they share, each alone and all alike: slots to read, and permits to run.
+
+Nobody is in charge. Every node computes the whole division from the same rows and acts on its own part, so
+nodes that see the same facts never want the same thing, and nodes that see older ones are stopped by the
+row they try to write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from timebell.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotMoves:
+    """What one node should do now: slots that nobody owns to take, slots of its own to release."""
+
+    take: tuple[int, ...] = ()
+    release: tuple[int, ...] = ()
+
+
+def balance_slots(owned: Mapping[int, int | None], alive: Sequence[int], me: int) -> SlotMoves:
+    """The moves of node `me` towards an even division of all slots over the nodes `alive`.
+
+    `owned` names the owner of every slot, None where there is none. A slot is never taken from an owner: it
+    must be released, or set free when its owner's lease has run out. A node that is leaving is no longer
+    among `alive`; its share is nothing, and it releases everything.
+    """
+    mine = sorted(slot for slot, owner in owned.items() if owner == me)
+    unowned = sorted(slot for slot, owner in owned.items() if owner is None)
+    counts = Counter(owned.values())
+    targets = _slot_targets(len(owned), {node: counts[node] for node in alive})
+    excess = len(mine) - targets.get(me, 0)
+    if excess > 0:
+        return SlotMoves(release=tuple(mine[-excess:]))
+    before_me = sum(max(0, targets[node] - counts[node]) for node in targets if node < me)
+    return SlotMoves(take=tuple(unowned[before_me : before_me - excess]))
+
+
+def _slot_targets(slot_count: int, held: Mapping[int, int]) -> dict[int, int]:
+    """Even targets; the odd slots go to those who hold most already, so that least has to move."""
+    if not held:
+        return {}
+    share, odd = divmod(slot_count, len(held))
+    ranking = sorted(held, key=lambda node: (-held[node], node))
+    return {node: share + (rank < odd) for rank, node in enumerate(ranking)}
+
+
+def share_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int, *, turn: int = 0) -> int:
+    """How many permits node `me` may hold now.
+
+    `holdings` says of each node how many permits it holds and how many it has a use for, those in hand
+    included. An answer below what the node holds asks it to give back as its jobs finish; an answer above
+    is covered by permits that are free now, each offered to one node only. So the limit holds even if all
+    nodes act on the same facts at once, and the shares grow fair as permits come back.
+
+    `turn` moves the odd permits on from node to node. Let it grow with time where there may be fewer
+    permits than nodes: otherwise the same nodes go without as long as the others are busy.
+    """
+    _check_permits(limit, holdings, me)
+    ranking = _rotated(sorted(holdings), turn)
+    shares = _fair_shares(limit, {node: holdings[node][1] for node in ranking})
+    free = limit - sum(in_hand for in_hand, _ in holdings.values())
+    before_me = sum(max(0, shares[node] - holdings[node][0]) for node in ranking[: ranking.index(me)])
+    return min(shares[me], holdings[me][0] + max(0, free - before_me))
+
+
+def _fair_shares(limit: int, wanted: Mapping[int, int]) -> dict[int, int]:
+    """All get what they want up to one common line; the rest goes, one each, to the first who want more."""
+    line = _common_line(limit, wanted.values())
+    shares = {node: min(want, line) for node, want in wanted.items()}
+    odd = limit - sum(shares.values())
+    unsatisfied = [node for node, want in wanted.items() if want > line]
+    for node in unsatisfied[:odd]:
+        shares[node] += 1
+    return shares
+
+
+def _common_line(limit: int, wanted: Iterable[int]) -> int:
+    """The highest line at which the wants, cut off there, still fit the limit."""
+    ascending = sorted(wanted)
+    left = limit
+    for served, want in enumerate(ascending):
+        line = left // (len(ascending) - served)
+        if want > line:
+            return line
+        left -= want
+    return ascending[-1]
+
+
+def _rotated(nodes: list[int], turn: int) -> list[int]:
+    first = turn % len(nodes)
+    return nodes[first:] + nodes[:first]
+
+
+def _check_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int) -> None:
+    if limit < 0:
+        raise InvalidInput(f"{limit} is no limit; give 0 or more", field="limit")
+    if me not in holdings:
+        raise InvalidInput(f"node {me} is missing; record what it holds and wants first", field="holdings")
+    if any(held < 0 or wanted < 0 for held, wanted in holdings.values()):
+        raise InvalidInput("a negative count; give 0 or more", field="holdings")

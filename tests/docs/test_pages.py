@@ -1,0 +1,95 @@
+"""The documentation is true: its examples compile, its links lead somewhere, and it lists every error."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import blocks, headings, pages, prose
+from tests.shape.tree import ROOT, within
+from timebell import errors
+
+ERRORS_PAGE = ROOT / "docs" / "reference" / "errors.md"
+
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+
+
+def example_complaints(name: str, text: str) -> list[str]:
+    """Python examples whose first line is `# runs` must compile; `await` may stand outside a function."""
+    complaints = []
+    for block in blocks(text):
+        if block.language == "python" and block.code.startswith("# runs"):
+            try:
+                compile(block.code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            except SyntaxError as error:
+                complaints.append(f"{name}:{block.line + (error.lineno or 1) - 1} {error.msg}")
+    return complaints
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Links to files of the repository that are not there; addresses elsewhere are not followed."""
+    targets = [match["target"].split("#")[0] for match in _LINK.finditer(prose(text))]
+    relative = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
+    return [target for target in relative if not (page.parent / target).exists()]
+
+
+def error_names() -> list[str]:
+    classes = [value for value in vars(errors).values() if inspect.isclass(value)]
+    return [error.__name__ for error in classes if issubclass(error, errors.TimebellError)]
+
+
+def test_every_example_that_runs_compiles() -> None:
+    complaints = [
+        c for page in pages() for c in example_complaints(within(page), page.read_text(encoding="utf-8"))
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = {within(page): broken_links(page, page.read_text(encoding="utf-8")) for page in pages()}
+    assert not {page: targets for page, targets in broken.items() if targets}
+
+
+def test_every_error_has_its_heading() -> None:
+    listed = headings(ERRORS_PAGE.read_text(encoding="utf-8"), 3)
+    assert sorted(listed) == sorted(error_names()), (
+        f"{within(ERRORS_PAGE)} does not list the errors of errors.py"
+    )
+
+
+def test_the_drawing_of_the_error_tree_is_complete() -> None:
+    drawing = inspect.getdoc(errors) or ""
+    assert [name for name in error_names() if not re.search(rf"\b{name}\b", drawing)] == []
+
+
+def test_an_example_that_cannot_run_is_found() -> None:
+    page = "# Page\n\n```python\n# runs\nx = 1\ny = = 2\n```\n"
+    assert example_complaints("page.md", page)[0].startswith("page.md:6 ")
+
+
+@pytest.mark.parametrize(
+    "code", ["# runs\nawait bell.enqueue()", "this is only shown", "# runs\n\nasync with x as y:\n    pass"]
+)
+def test_an_example_may(code: str) -> None:
+    assert (
+        example_complaints(
+            "page.md", f"```python\n{code}\n```\n\n- a list\n\n  ```python\n  # runs\n  x = 1\n  ```\n"
+        )
+        == []
+    )
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").touch()
+    text = (
+        "[a](there.md#part) [b](missing.md) [c](https://example.org/x) [d](#here)\n```\n[e](gone.md)\n```\n"
+    )
+    assert broken_links(tmp_path / "page.md", text) == ["missing.md"]
+
+
+def test_headings_in_examples_do_not_count() -> None:
+    assert headings("### One\n```\n### Two\n```\n#### Three\n### Four  \n", 3) == ["One", "Four"]

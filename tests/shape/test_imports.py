@@ -1,0 +1,79 @@
+"""The import contracts of pyproject.toml hold, and break when somebody crosses them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.shape.tree import PACKAGE, ROOT
+
+# The contracts that an app lives under are written with the first app, since they cannot name what is absent.
+APP_CONTRACTS = {"apps_independent", "apps_public_only", "nobody_names_an_app"}
+
+
+def contract_ids() -> set[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    return {contract["id"] for contract in settings["contracts"]}
+
+
+def test_the_contracts_are_all_there() -> None:
+    expected = {"layers", "rules_pure"} | (APP_CONTRACTS if (PACKAGE / "apps").exists() else set())
+    assert expected <= contract_ids(), f"add {expected - contract_ids()} to pyproject.toml"
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Path:
+    """A package with one empty module for every place on the map that exists by now."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    package = tmp_path / "timebell"
+    for name in ["", "rules", "db", "kernel", "engine", "notify", "testing"]:
+        (package / name).mkdir(exist_ok=True)
+        (package / name / "__init__.py").touch()
+    for name in ["cli", "server", "clock", "config", "errors"]:
+        (package / f"{name}.py").touch()
+    return package
+
+
+def lint(package: Path) -> str:
+    """What import-linter says about the package, run where its source lies."""
+    program = "import sys; from importlinter.cli import lint_imports_command; lint_imports_command()"
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "--no-cache",
+        "--contract",
+        "layers",
+        "--contract",
+        "rules_pure",
+    ]
+    done = subprocess.run(
+        command, cwd=package.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_clean_package_keeps_the_contracts(stub: Path) -> None:
+    (stub / "engine" / "worker.py").write_text("import timebell.kernel, timebell.clock\n", encoding="utf-8")
+    (stub / "testing" / "database.py").write_text("import timebell.server\n", encoding="utf-8")
+    assert "Contracts: 2 kept, 0 broken." in lint(stub)
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "broken"),
+    [
+        ("kernel/bell.py", "timebell.engine", "One direction, down only BROKEN"),
+        ("engine/worker.py", "timebell.notify", "One direction, down only BROKEN"),
+        ("kernel/bell.py", "timebell.testing", "One direction, down only BROKEN"),
+        ("rules/backoff.py", "time", "no database BROKEN"),
+        ("stray.py", "timebell.errors", "One direction, down only BROKEN"),
+    ],
+)
+def test_a_crossing_breaks_its_contract(stub: Path, module: str, imported: str, broken: str) -> None:
+    (stub / module).write_text(f"import {imported}\n", encoding="utf-8")
+    assert broken in lint(stub)
