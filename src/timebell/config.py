@@ -200,7 +200,7 @@ class Settings:
     grid_ms: float = _number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
 
     job_timeout_seconds: float = _number(300.0, 0.1, 86_400, "seconds", "How long one attempt may take.")
-    stop_seconds: float = _number(10.0, 0, 600, "seconds", "How long running jobs may go on at a stop.")
+    stop_seconds: float = _number(5.0, 0, 600, "seconds", "How long running jobs may go on at a stop.")
     max_attempts: int = _whole(3, 1, 100, "attempts", "Attempts before a job is dead, the first included.")
     retry_delays_seconds: tuple[float, ...] = _several(
         (60.0, 300.0, 900.0), 1, 20, _number(0.0, 0, 2_592_000, "seconds", ""), "The waits between attempts."

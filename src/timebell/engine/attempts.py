@@ -8,8 +8,8 @@ from datetime import datetime
 
 import structlog
 
-from timebell.engine.background import DATABASE_ERRORS
-from timebell.engine.executor import Executor, NotToBeHad, Running
+from timebell.engine.background import CONNECTION_ERRORS
+from timebell.engine.executor import Executor, NotToBeHad, Running, describe
 from timebell.engine.held import Entry
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
@@ -91,10 +91,14 @@ class Attempts:
             if not running.is_interrupted:
                 raise
             self._settler.add(self._executor.interrupted(running))
-        except DATABASE_ERRORS as error:
-            # In the handler's own transaction: whether its commit was heard is unknown, and the row will tell.
-            log.warning("an attempt lost its database", id=str(entry.id), error=str(error) or type(error).__name__)
-            self._settler.add(self._executor.decide(running, Retry(f"{type(error).__name__}: {error}")))
+        except CONNECTION_ERRORS as error:
+            # Not the handler's doing, and whether its commit was heard is unknown: the row will tell.
+            log.warning(
+                "an attempt lost its database", id=str(entry.id), error=str(error) or type(error).__name__
+            )
+            self._on_not_begun(entry)
+        except Exception as error:
+            self._settler.add(self._executor.decide(running, Retry(describe(error))))
         finally:
             del self.running[entry]
             self._on_end(entry)

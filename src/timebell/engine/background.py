@@ -12,7 +12,16 @@ from timebell.clock import Clock
 
 log = structlog.get_logger("timebell.engine")
 
-DATABASE_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# The connection is gone or was never had; nothing is wrong with the statement.
+CONNECTION_ERRORS = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+)
+DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)
 _PAUSE_SECONDS = 0.2
 
 
@@ -43,6 +52,9 @@ class Background:
             await work()
         except DATABASE_ERRORS as error:
             log.warning("the database is away", activity=activity, error=str(error) or type(error).__name__)
+            await self._clock.sleep(_PAUSE_SECONDS)
+        except Exception:
+            log.exception("an activity failed", activity=activity)
             await self._clock.sleep(_PAUSE_SECONDS)
         finally:
             self._counts[activity] -= 1

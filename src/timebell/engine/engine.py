@@ -26,6 +26,7 @@ from timebell.version import __version__
 log = structlog.get_logger("timebell.engine")
 
 _LISTEN_EVERY_SECONDS = 5.0
+_LOOPS_END_SECONDS = 2.0
 _PASSES_MAX = 100_000
 
 
@@ -67,7 +68,9 @@ class Engine:
     async def start(self) -> None:
         """Declare what the apps bring, take a share of the slots, and let the loops go."""
         await self.begin()
-        self._running = [asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in self._loops]
+        self._running = [
+            asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in self._loops
+        ]
 
     async def begin(self) -> None:
         await self.bell.declare()
@@ -86,18 +89,46 @@ class Engine:
             if self.worker.is_idle():
                 break
             await self._pass(0.05)
-        for loop in self._loops:
-            loop.stop()
-        for running in self._running:
-            with suppress(*DATABASE_ERRORS, asyncio.CancelledError):
-                await running
-        self._running = []
+        await self._end_loops()
         await self._leave()
         self.worker.close()
 
+    async def _end_loops(self) -> None:
+        """A loop that hangs on the database is cut off; what ended one before its time is for `wait` to tell."""
+        for loop in self._loops:
+            loop.stop()
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=_LOOPS_END_SECONDS)
+            for running in late:
+                running.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+        self._running = []
+
+    async def wait(self) -> None:
+        """As long as the loops go on. None ends by itself but by a bug, and that is raised here."""
+        if self._running:
+            done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done:
+                ended.result()
+
+    def interrupt(self) -> None:
+        """Give back at once what still runs, for whoever cannot wait until `stop` would."""
+        self.worker.attempts.interrupt()
+
+    def complaints(self) -> list[str]:
+        """What keeps this engine from its work; nothing when all is well."""
+        complaints = [f"the {loop.name} loop cannot work" for loop in self._loops if not loop.is_well]
+        if not self._running:
+            complaints.append("the engine is not running")
+        elif not self.node.may_start():
+            complaints.append("the node has no lease")
+        return complaints
+
     async def _pass(self, seconds: float) -> None:
         await self.worker.tick()
-        going_on = {attempt.task for attempt in self.worker.attempts.running.values() if attempt.task is not None}
+        going_on = {
+            attempt.task for attempt in self.worker.attempts.running.values() if attempt.task is not None
+        }
         going_on |= self.worker.background.going_on
         if going_on:
             await asyncio.wait(going_on, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +155,8 @@ class Engine:
         if not self.timekeeper.is_anchored:
             async with self.bell.database.connection() as session:
                 await self.timekeeper.anchor(session)
-        async with self._lease_session() as session:
+        # A half-open connection must not outlast the lease in silence.
+        async with asyncio.timeout(self.bell.settings.lease_seconds / 3), self._lease_session() as session:
             await self.node.tick(session, self.timekeeper.now())
 
     @asynccontextmanager

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import asyncpg
 import orjson
 
 from timebell.clock import Chance
 from timebell.config import Settings
 from timebell.db.pool import Database
+from timebell.engine.background import DATABASE_ERRORS
 from timebell.engine.breakers import Breakers
 from timebell.engine.held import Entry
 from timebell.engine.settler import fence
@@ -27,11 +30,11 @@ from timebell.engine.settling import (
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler, Registry
+from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
-
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +84,9 @@ class Executor:
         self._timekeeper = timekeeper
         self._breakers = breakers
         self._chance = chance
-        self._policy = RetryPolicy.of_delays(settings.retry_delays_seconds, max_attempts=settings.max_attempts)
+        self._policy = RetryPolicy.of_delays(
+            settings.retry_delays_seconds, max_attempts=settings.max_attempts
+        )
         self._threads = ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="timebell")
 
     def close(self) -> None:
@@ -92,7 +97,9 @@ class Executor:
         job = await self._resolve(running)
         outcome = await self._refuse(running, job) or await self._run(running, job)
         if running.destination is not None:
-            await self._report_destination(running, outcome)
+            # What the breaker learns must not change what became of the job.
+            with suppress(*DATABASE_ERRORS):
+                await self._report_destination(running, outcome)
         return self.decide(running, outcome)
 
     async def run_transactional(self, running: Running) -> tuple[Settlement, Transaction | None]:
@@ -111,6 +118,8 @@ class Executor:
                     outcome = await self._refuse(running, job) or await self._run(running, job)
                 finally:
                     tx.close()
+                if session.connection.is_closed():
+                    raise NotToBeHad
                 settlement = self.decide(running, outcome)
                 if isinstance(outcome, Retry):
                     raise _Undo
@@ -125,7 +134,10 @@ class Executor:
         """Lock the agenda before the job, as everyone does, and build the job from what the lock shows."""
         entry = running.entry
         if entry.row["step"] is not None:
-            await self._store.lock_agenda_row(tx.session, tenant=tx.tenant, subject=entry.row["subject"])
+            try:
+                await self._store.lock_agenda_row(tx.session, tenant=tx.tenant, subject=entry.row["subject"])
+            except asyncpg.LockNotAvailableError:
+                raise NotToBeHad from None
         row = await self._store.lock_job(
             tx.session,
             id=entry.id,
@@ -162,7 +174,9 @@ class Executor:
         payload = running.entry.row["payload"]
         if payload is None:
             async with self._database.connection() as session:
-                payload = await self._store.read_payload(session, id=running.entry.id, version=running.version)
+                payload = await self._store.read_payload(
+                    session, id=running.entry.id, version=running.version
+                )
             if payload is None:
                 raise NotToBeHad
         return self._job(running, payload)
@@ -199,7 +213,7 @@ class Executor:
             async with asyncio.timeout(running.timeout_seconds):
                 wanted = await guard(job)
         except Exception as error:
-            return Retry(f"guard {name}: {_describe(error)}")
+            return Retry(f"guard {name}: {describe(error)}")
         return None if wanted else Cancel(f"the guard {name} said no")
 
     async def _run(self, running: Running, job: Job) -> Outcome | None:
@@ -215,7 +229,7 @@ class Executor:
             raise
         except BaseException as error:
             # SystemExit and KeyboardInterrupt are a handler's bug too; let through, they would end the whole node.
-            return Retry(_describe(error))
+            return Retry(describe(error))
 
     def decide(self, running: Running, outcome: Outcome | None) -> Settlement:
         entry = running.entry
@@ -260,7 +274,9 @@ class Executor:
                 id=running.entry.id,
                 version=running.version,
                 incarnation=running.entry.incarnation,
-                cursor=None if cursor is None else orjson.dumps(cursor).decode(),
+                cursor=None
+                if cursor is None
+                else encode_payload(cursor, self._settings.payload_bytes_max, field="cursor"),
             )
         job.is_cancel_requested = row is None or row["is_cancel_requested"]
         return not job.is_cancel_requested
@@ -277,14 +293,16 @@ class Executor:
         payload = entry.row["payload"]
         if payload is None:
             return None
-        probe = Running(entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0)
+        probe = Running(
+            entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0
+        )
         try:
             return named(self._job(probe, payload))
         except Exception:
             return None
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """The error in one line, then where it was raised."""
     where = "".join(traceback.format_tb(error.__traceback__)[-3:])
     return f"{type(error).__name__}: {error}\n{where}".strip()

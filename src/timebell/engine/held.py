@@ -217,6 +217,10 @@ class Held:
             else:
                 self._drop_seen(entry.id, entry.version)
 
+    def knows(self, id: UUID) -> bool:
+        """Whether the job is held, running or being settled here, at whatever version."""
+        return id in self._seen
+
     def forget(self, entry: Entry) -> None:
         """The job was not ours to start after all; what the next read finds counts."""
         self._drop_seen(entry.id, entry.version)

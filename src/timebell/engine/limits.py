@@ -89,14 +89,14 @@ class Limits:
             limit.held = 0
             limit.starts.clear()
 
-    def next_start(self, ready: Mapping[str, int]) -> datetime | None:
+    def next_start(self, ready: Mapping[str, int], now: datetime) -> datetime | None:
         """The next instant at which a waiting job may start or more starts may be asked for."""
-        instants = []
+        instants: list[datetime] = []
         for name, limit in self._queues.items():
             if limit.has_rate and ready.get(name):
-                instants += [limit.starts[0]] if limit.starts else []
+                instants += limit.starts
                 instants += [limit.ask_again_at] if limit.ask_again_at is not None else []
-        return min(instants, default=None)
+        return min((instant for instant in instants if instant > now), default=None)
 
     def waits_for_permits(self, ready: Mapping[str, int]) -> bool:
         return any(limit.has_permits and ready.get(name) for name, limit in self._queues.items())
@@ -104,7 +104,8 @@ class Limits:
     def is_short(self, ready: Mapping[str, int], now: datetime) -> bool:
         """Whether `supply` has something to ask for."""
         return any(
-            self._wants_starts(limit, ready.get(name, 0), now) or self._wants_permits(limit, ready.get(name, 0))
+            self._wants_starts(limit, ready.get(name, 0), now)
+            or self._wants_permits(limit, ready.get(name, 0))
             for name, limit in self._queues.items()
         )
 
@@ -119,8 +120,10 @@ class Limits:
         if self._timekeeper.monotonic() < limit.permits_asked_at + _PERMITS_EVERY_SECONDS:
             return False
         # More is wanted, or more is held than there is a use for, or a share may have to go to others.
-        return ready + limit.in_use != limit.wanted or limit.held != min(limit.held, limit.in_use + ready) or (
-            ready > limit.held - limit.in_use
+        return (
+            ready + limit.in_use != limit.wanted
+            or limit.held != min(limit.held, limit.in_use + ready)
+            or (ready > limit.held - limit.in_use)
         )
 
     async def supply(self, ready: Mapping[str, int]) -> None:
@@ -170,5 +173,3 @@ class Limits:
 
     def _turn(self) -> int:
         return int(self._timekeeper.monotonic() * 2)
-
-

@@ -116,7 +116,9 @@ class Node:
             self._user.slots_lost()
 
     async def _balance(self, session: Session, now: datetime) -> None:
-        owners = {row["slot"]: row["owner"] for row in await self._store.read_slots(session)}
+        rows = await self._store.read_slots(session)
+        self._reconcile({row["slot"]: row["epoch"] for row in rows if row["owner"] == self.incarnation})
+        owners = {row["slot"]: row["owner"] for row in rows}
         moves = balance_slots(owners, sorted(self.alive), self.incarnation)
         if moves.take:
             rows = await self._store.take_slots(session, incarnation=self.incarnation, slots=moves.take)
@@ -131,6 +133,18 @@ class Node:
         self._leaving = leaving
         if leaving:
             await self._release(session, leaving)
+
+    def _reconcile(self, mine: dict[int, int]) -> None:
+        """What the table says is ours is ours, also where the answer to taking or releasing it was lost."""
+        gone = {slot for slot, ownership in self.owned.items() if mine.get(slot) != ownership.epoch}
+        found = {slot for slot in mine if slot not in self.owned or slot in gone}
+        for slot in gone:
+            del self.owned[slot]
+        for slot in found:
+            self.owned[slot] = Ownership(mine[slot])
+        if self._user is not None:
+            self._user.slots_leaving(gone)
+            self._user.slots_taken(found)
 
     async def _release(self, session: Session, leaving: set[int]) -> None:
         """Give up the slots in which nothing of ours runs unmarked; the others wait for the next round."""

@@ -72,7 +72,9 @@ class Scan:
 class Reader:
     """Reads the due rows of the node's slots into memory, one bounded statement at a time."""
 
-    def __init__(self, store: EngineStore, node: Node, held: Held, timekeeper: Timekeeper, settings: Settings) -> None:
+    def __init__(
+        self, store: EngineStore, node: Node, held: Held, timekeeper: Timekeeper, settings: Settings
+    ) -> None:
         self._store = store
         self._node = node
         self._held = held
@@ -90,6 +92,7 @@ class Reader:
         self._next_sweep = float("-inf")
         self._next_full_sweep = float("-inf")
         self.orphans: list[Row] = []
+        self.strays: list[Row] = []
 
     def take(self, slots: Iterable[int]) -> None:
         """Begin with slots of ours from their first row on."""
@@ -130,7 +133,7 @@ class Reader:
         later = [visit for visit in self._revisits if visit[0] > monotonic]
         for at, slot, run_at in self._revisits:
             if at <= monotonic:
-                self.hint({slot: run_at - timedelta(microseconds=1)})
+                self.hint({slot: run_at})
         self._revisits = later
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._sweep_seconds
@@ -144,7 +147,9 @@ class Reader:
         for pair, marks in self._held.take_overflow():
             scan = Scan(pair)
             # The mark itself was not taken, and a position is exclusive.
-            scan.begin({place: (at - timedelta(microseconds=1), _LAST_ID) for place, (at, _) in marks.items()})
+            scan.begin(
+                {place: (at - timedelta(microseconds=1), _LAST_ID) for place, (at, _) in marks.items()}
+            )
             self._overflowed.append(scan)
 
     def is_wanted(self) -> bool:
@@ -167,8 +172,8 @@ class Reader:
         scan = self._next()
         if scan is None:
             return
-        is_ahead = scan is self._coming or scan is self._hinted
-        until = self._timekeeper.now() + (self._ahead if is_ahead else timedelta(0))
+        is_behind = scan is self._recent or scan is self._full
+        until = self._timekeeper.now() + (timedelta(0) if is_behind else self._ahead)
         asked = dict(scan.pending)
         per_slot = max(4, _ROWS_A_READ // len(asked))
         tenant, queue = scan.pair if scan.pair is not None else (None, None)
@@ -198,6 +203,9 @@ class Reader:
             self._held.accept(row)
         elif started_by not in self._node.alive:
             self.orphans.append(row)
+        elif started_by == self._node.incarnation and not self._held.knows(row["id"]):
+            # Marked by us, but the answer was lost: nobody runs it.
+            self.strays.append(row)
 
     def _advance(self, asked: Mapping[Place, Position], ended: set[Place], until: datetime) -> None:
         for place in asked:

@@ -10,7 +10,13 @@ import asyncpg
 
 from timebell.db.pool import Database, Session
 from timebell.engine.held import Entry, Held
-from timebell.engine.settling import Settlement, cancelled_meanwhile, end_columns, retry_columns
+from timebell.engine.settling import (
+    Settlement,
+    cancelled_meanwhile,
+    end_columns,
+    retry_columns,
+    unstorable,
+)
 from timebell.engine.store import EngineStore
 
 _LOCK_TIMEOUT = "50ms"
@@ -108,6 +114,13 @@ class Settler:
             await self._write_once(session, group)
         except asyncpg.LockNotAvailableError:
             await self._write_free(group)
+        except (asyncpg.DataError, ValueError) as error:
+            # One bad settlement must not hold up the others, nor come back for ever.
+            if len(group) == 1:
+                await self._write_once(session, [unstorable(group[0], error)])
+            else:
+                for each in group:
+                    await self._write(session, [each])
 
     async def _write_free(self, group: Sequence[Settlement]) -> None:
         """One of the rows is held by somebody's open transaction: settle the others, and it later."""

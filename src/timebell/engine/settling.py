@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-import orjson
-
 from timebell.engine.held import Entry
-from timebell.kernel.models import JobState
+from timebell.errors import InvalidInput
+from timebell.kernel.enqueueing import encode_payload
+from timebell.kernel.models import JobState, check_instant
 from timebell.kernel.outcomes import Cancel, Dead, Done, Retry, Snooze
 from timebell.rules.backoff import ErrorClass, RetryPolicy, counts_as_attempt, decide_retry
 
 _ERROR_MAX = 4_000
+_REASON_MAX = 1_000
+_CURSOR_BYTES_MAX = 65_536
+_DELAY_MAX = timedelta(days=3_660)
 _NOT_TELLING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+")
 
 
@@ -63,6 +66,11 @@ def fingerprint(kind: str, error: str) -> str:
     return hashlib.sha256(f"{kind}\x1f{telling}".encode()).hexdigest()[:16]
 
 
+def _storable(text: str, length_max: int) -> str:
+    """PostgreSQL stores neither NUL nor half a character, and an outcome must not make its own statement fail."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "?")[:length_max]
+
+
 def decide(attempt: Attempt, outcome: object) -> Settlement:
     """How the job goes on after this outcome; an answer of None means done, and one that is no outcome is a bug."""
     entry = attempt.entry
@@ -73,16 +81,23 @@ def decide(attempt: Attempt, outcome: object) -> Settlement:
         case None | Done():
             return Settlement(verdict="done", **counted)
         case Snooze(until=until, delay=delay, cursor=cursor, reason=reason):
+            try:
+                stored = None if cursor is None else encode_payload(cursor, _CURSOR_BYTES_MAX, field="cursor")
+                check_instant("until", until)
+            except InvalidInput as refusal:
+                return _dead(counted, entry, str(refusal), "permanent", "bad outcome")
             return Settlement(
                 verdict="retry",
-                reason=reason,
+                reason=_storable(reason, _REASON_MAX),
                 run_at=until,
-                delay=(delay or timedelta(0)).total_seconds(),
-                cursor=None if cursor is None else orjson.dumps(cursor).decode(),
+                delay=min(max(delay or timedelta(0), timedelta(0)), _DELAY_MAX).total_seconds(),
+                cursor=stored,
                 **uncounted,
             )
         case Cancel(reason=reason):
-            return Settlement(verdict="end", state="cancelled", reason=reason, **counted)
+            return Settlement(
+                verdict="end", state="cancelled", reason=_storable(reason, _REASON_MAX), **counted
+            )
         case Dead(reason=reason):
             return _dead(counted, entry, reason, "permanent", reason)
         case Retry(error=error, error_class=error_class, after=after):
@@ -115,7 +130,7 @@ def _retry(
     return Settlement(
         verdict="retry",
         reason="retry",
-        error=error[:_ERROR_MAX],
+        error=_storable(error, _ERROR_MAX),
         error_class=error_class,
         fingerprint=fingerprint(entry.row["kind"], error),
         delay=delay.total_seconds(),
@@ -123,12 +138,14 @@ def _retry(
     )
 
 
-def _dead(facts: dict[str, Any], entry: Entry, error: str, error_class: ErrorClass, reason: str) -> Settlement:
+def _dead(
+    facts: dict[str, Any], entry: Entry, error: str, error_class: ErrorClass, reason: str
+) -> Settlement:
     return Settlement(
         verdict="end",
         state="dead",
-        reason=reason,
-        error=error[:_ERROR_MAX],
+        reason=_storable(reason, _REASON_MAX),
+        error=_storable(error, _ERROR_MAX),
         error_class=error_class,
         fingerprint=fingerprint(entry.row["kind"], error),
         **facts,
@@ -162,6 +179,22 @@ def snooze_unstarted(entry: Entry, until: datetime, reason: str) -> Settlement:
         run_at=until,
         attempt=attempt,
         tried=attempt,
+    )
+
+
+def unstorable(settlement: Settlement, error: Exception) -> Settlement:
+    """What a handler answered cannot be written; the job waits for an operator instead of being tried for ever."""
+    return Settlement(
+        verdict="end",
+        entry=settlement.entry,
+        version=settlement.version,
+        state="dead",
+        reason="its outcome could not be written",
+        error=_storable(f"{type(error).__name__}: {error}", _ERROR_MAX),
+        error_class="permanent",
+        fingerprint=fingerprint(settlement.entry.row["kind"], "its outcome could not be written"),
+        tried=settlement.tried,
+        started_at=settlement.started_at,
     )
 
 

@@ -90,6 +90,8 @@ class Starter:
         self._suspects = Turnstile(1)
         self._cautious = Turnstile(_CAUTIOUS_MAX)
         self._transactional = Turnstile(transactional_max)
+        self._unknown_kinds: set[str] = set()
+        self.marking_count = 0
         self.is_stopping = False
 
     def admit(self, entry: Entry) -> bool:
@@ -111,7 +113,8 @@ class Starter:
         for entry in entries:
             self._route(entry, now, marked)
         if marked:
-            self._background.begin("start", lambda: self._start(marked), most=1_000)
+            self.marking_count += len(marked)
+            self._background.begin("start", lambda: self._start(marked), most=1_000_000)
 
     def _route(self, entry: Entry, now: datetime, marked: list[Entry]) -> None:
         ownership = self._node.owned.get(entry.slot)
@@ -122,7 +125,9 @@ class Starter:
         entry.incarnation, entry.epoch = self._node.incarnation, ownership.epoch
         handler = self._registry.handlers.get(entry.row["kind"])
         if handler is None:
-            log.warning("no handler for this kind on this node", kind=entry.row["kind"])
+            if entry.row["kind"] not in self._unknown_kinds:
+                self._unknown_kinds.add(entry.row["kind"])
+                log.warning("no handler for this kind on this node", kind=entry.row["kind"])
             self._held.hold_again(entry, now + _UNKNOWN_KIND)
             return
         ending = _ending(entry, handler, now)
@@ -153,18 +158,27 @@ class Starter:
 
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""
-        waiting = deque([entry for entry in entries if await self._passes(entry)])
+        unasked, passed = deque(entries), list[Entry]()
         try:
-            while waiting:
-                group = _same_start(waiting)
+            while unasked:
+                if await self._passes(unasked[0]):
+                    passed.append(unasked[0])
+                unasked.popleft()
+            while passed:
+                group = _same_start(passed)
                 begun = await self._mark(group)
                 for entry in group:
-                    waiting.remove(entry)
                     await self._begin_marked(entry, begun.get(entry.id))
+                marked = set(group)
+                passed = [entry for entry in passed if entry not in marked]
         except DATABASE_ERRORS:
-            for entry in waiting:
-                self._give_up(entry)
+            # A mark whose answer was lost is found by the next sweep and given back.
+            for entry in (*unasked, *passed):
+                if entry not in self._attempts.running:
+                    self._give_up(entry)
             raise
+        finally:
+            self.marking_count -= len(entries)
 
     async def _begin_marked(self, entry: Entry, version: int | None) -> None:
         if version is None:
@@ -253,7 +267,7 @@ def _is_cautious(entry: Entry, handler: Handler, ownership: Ownership) -> bool:
     return until is not None and handler.mode != "external" and bool(entry.row["run_at"] <= until)
 
 
-def _same_start(waiting: deque[Entry]) -> list[Entry]:
+def _same_start(waiting: list[Entry]) -> list[Entry]:
     """Those that can be marked in one statement with the first: the same version, life and suspicion."""
     first = waiting[0]
     facts = (first.version, first.incarnation, first.is_cautious)

@@ -30,12 +30,16 @@ class EngineStore:
         return await session.run(query, **arguments)
 
     async def register_node(self, session: Session, *, node: str, version: str, lease_seconds: float) -> int:
-        rows = await self._run(session, "register_node", node=node, version=version, lease_seconds=lease_seconds)
+        rows = await self._run(
+            session, "register_node", node=node, version=version, lease_seconds=lease_seconds
+        )
         incarnation: int = rows[0]["incarnation"]
         return incarnation
 
     async def renew_node(self, session: Session, *, incarnation: int, lease_seconds: float) -> bool:
-        return bool(await self._run(session, "renew_node", incarnation=incarnation, lease_seconds=lease_seconds))
+        return bool(
+            await self._run(session, "renew_node", incarnation=incarnation, lease_seconds=lease_seconds)
+        )
 
     async def bury_nodes(self, session: Session, *, incarnation: int, is_alone: bool) -> list[int]:
         rows = await self._run(session, "bury_nodes", incarnation=incarnation, is_alone=is_alone)
@@ -99,7 +103,9 @@ class EngineStore:
     async def lock_job(
         self, session: Session, *, id: UUID, version: int, epoch: int, incarnation: int
     ) -> Row | None:
-        rows = await self._run(session, "lock_job", id=id, version=version, epoch=epoch, incarnation=incarnation)
+        rows = await self._run(
+            session, "lock_job", id=id, version=version, epoch=epoch, incarnation=incarnation
+        )
         return rows[0] if rows else None
 
     async def finish_jobs(
@@ -119,7 +125,9 @@ class EngineStore:
     async def end_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> set[UUID]:
         return {row["id"] for row in await self._run(session, "end_jobs", **columns, **fence)}
 
-    async def retry_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> Sequence[Row]:
+    async def retry_jobs(
+        self, session: Session, *, columns: Columns, fence: Mapping[str, object]
+    ) -> Sequence[Row]:
         return await self._run(session, "retry_jobs", **columns, **fence)
 
     async def recover_jobs(
@@ -175,7 +183,13 @@ class EngineStore:
         return await self._run(session, "read_breakers")
 
     async def open_breaker(
-        self, session: Session, *, destination: str, failure_count: int, open_seconds: float, open_until: datetime
+        self,
+        session: Session,
+        *,
+        destination: str,
+        failure_count: int,
+        open_seconds: float,
+        open_until: datetime,
     ) -> None:
         await self._run(
             session,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
@@ -32,7 +33,6 @@ _LOOK_AGAIN_SECONDS = 0.25
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
 _FLUSHES_MAX = 2
-_JUST_BEFORE = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Worker:
         ready = self.held.ready_counts()
         if self._limits.is_short(ready, now):
             self.background.begin("limits", lambda: self._limits.supply(ready))
-        room = min(self._concurrency - len(self.attempts), self._batch)
+        room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
         chosen = self.held.choose(room, self._limits.budgets(now), self._starter.admit)
@@ -148,12 +148,11 @@ class Worker:
         earliest = self.held.earliest_run_at()
         if earliest is not None:
             waits.append((earliest - now).total_seconds())
-        for other in (self._settler.stuck_in(), self.attempts.next_watch_in()):
-            if other is not None:
-                waits.append(other)
+        others = (self._settler.stuck_in(), self.attempts.next_watch_in())
+        waits += [seconds for seconds in others if seconds is not None]
         if self.held.has_ready():
             ready = self.held.ready_counts()
-            start = self._limits.next_start(ready)
+            start = self._limits.next_start(ready, now)
             if start is not None:
                 waits.append((start - now).total_seconds())
             if self._limits.waits_for_permits(ready):
@@ -170,14 +169,17 @@ class Worker:
             self._unpark = self._unpark or bool(self._pauses - pauses)
             self._pauses = pauses
             if self._unpark and self._node.owned:
-                rows = await self._store.unpark_jobs(session, slots=sorted(self._node.owned), limit=_UNPARK_MAX)
+                rows = await self._store.unpark_jobs(
+                    session, slots=sorted(self._node.owned), limit=_UNPARK_MAX
+                )
                 self._unpark = len(rows) >= _UNPARK_MAX
-                self._bell.wakeups.hint((row["slot"], row["run_at"] - _JUST_BEFORE) for row in rows)
+                self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows)
         self.woken.set()
 
     async def _read(self) -> None:
         async with self._database.connection() as session:
             await self._reader.read(session)
+            await self._give_back_strays(session)
             orphans, self._reader.orphans = self._reader.orphans, []
             slots = sorted({row["slot"] for row in orphans} & self._node.owned.keys())
             if not slots:
@@ -190,7 +192,18 @@ class Worker:
                 incarnation=self._node.incarnation,
             )
         self.counters.recovered += len(rows)
-        self._bell.wakeups.hint((row["slot"], row["run_at"] - _JUST_BEFORE) for row in rows)
+        self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows)
+
+    async def _give_back_strays(self, session: Session) -> None:
+        strays, self._reader.strays = self._reader.strays, []
+        if strays:
+            await self._store.give_back_jobs(
+                session,
+                ids=[row["id"] for row in strays],
+                versions=[row["version"] for row in strays],
+                incarnation=self._node.incarnation,
+            )
+            self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in strays)
 
     async def _park(self, entries: list[Entry]) -> None:
         async with self._database.connection() as session:
@@ -259,17 +272,17 @@ class Worker:
         row = settlement.entry.row
         if row["step_order"] is not None:
             for behind in self._behind.pop((row["tenant"], row["subject"]), ()):
-                self._reader.hint({behind.slot: behind.row["run_at"] - _JUST_BEFORE})
+                self._reader.hint({behind.slot: behind.row["run_at"]})
 
     def _retried(self, settlement: Settlement, version: int, run_at: datetime) -> None:
         """A retry that lands behind the cursor would not be read before the next sweep; it is read at once."""
         if self._reader.has_read(run_at):
-            self._reader.hint({settlement.entry.slot: run_at - _JUST_BEFORE})
+            self._reader.hint({settlement.entry.slot: run_at})
 
     def next_instant(self) -> datetime | None:
         """The next instant at which a job in memory may begin."""
         ready = self.held.ready_counts()
-        instants = [self.held.earliest_run_at(), self._limits.next_start(ready)]
+        instants = [self.held.earliest_run_at(), self._limits.next_start(ready, self._timekeeper.now())]
         return min((instant for instant in instants if instant is not None), default=None)
 
     def sweep(self) -> None:

@@ -42,7 +42,7 @@ _FILTERED_MAX = 10_000
 class Timebell:
     """Durable time for an application: tell it what is owed, to whom and when.
 
-    Made by `timebell.open(...)`; an engine, in this process or another, pays what is owed.
+    Made by `timebell.running(...)`; an engine, in this process or another, pays what is owed.
     """
 
     def __init__(

@@ -304,12 +304,12 @@ def _depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int]
 def _failure_group(row: Row) -> FailureGroup:
     known = {field.name: row[field.name] for field in fields(FailureGroup) if field.name in row}
     known["job_count"] = min(row["job_count"], ALIKE_MAX)
-    return FailureGroup(**known, example_id=row["id"], is_at_least=row["job_count"] > ALIKE_MAX)
+    return FailureGroup(**known, example_id=_plain(row["id"]), is_at_least=row["job_count"] > ALIKE_MAX)
 
 
 def _dead_job(row: Row) -> DeadJob:
     known = {field.name: row[field.name] for field in fields(DeadJob)}
-    return DeadJob(**{**known, "payload": orjson.loads(row["payload"])})
+    return DeadJob(**{**known, "id": _plain(row["id"]), "payload": orjson.loads(row["payload"])})
 
 
 def _dead_line(row: Row) -> JobLine:
@@ -320,7 +320,12 @@ def _job_line(row: Row) -> JobLine:
     """A line of whatever the read knows. The log does not say when a job was enqueued, but its id does."""
     known = {name: row[name] for name in _LINE_FIELDS if row.get(name) is not None}
     created_at: datetime | None = known.pop("created_at", None) or time_of_id(row["id"])
-    return JobLine(**known, created_at=created_at)
+    return JobLine(**{**known, "id": _plain(row["id"])}, created_at=created_at)
+
+
+def _plain(id: UUID) -> UUID:
+    """The driver's own kind of UUID is not fit for JSON."""
+    return UUID(int=id.int)
 
 
 def _pause_line(row: Row) -> PauseLine:

@@ -1,6 +1,10 @@
-"""What users test with: a clock that moves when told, and Timebell on a real database."""
+"""What users test with: a clock that moves when told, Timebell on a real database, and assertions about it.
 
+`timebell.testing.fixtures` is a pytest plugin that brings the database.
+"""
+
+from timebell.testing.asserting import EnqueuedJob, assert_enqueued, assert_not_enqueued
 from timebell.testing.clock import ManualClock
 from timebell.testing.harness import Harness, harness
 
-__all__ = ["Harness", "ManualClock", "harness"]
+__all__ = ["EnqueuedJob", "Harness", "ManualClock", "assert_enqueued", "assert_not_enqueued", "harness"]

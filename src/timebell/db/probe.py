@@ -1,0 +1,93 @@
+"""Questions to a server about itself, asked on a bare connection so that nothing of ours colours the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from timebell.errors import DatabaseUnavailable
+
+_CHANNEL = "timebell_probe"
+_ROLE_SETTINGS = ("lock_timeout", "jit", "idle_in_transaction_session_timeout", "statement_timeout")
+_SETTINGS = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY($1::text[]) ORDER BY name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What a server says of itself and of the role that asks. Times among `settings` are in milliseconds."""
+
+    version: str
+    major: int
+    role: str
+    now: datetime
+    round_trip_seconds: float
+    settings: dict[str, str]
+
+
+@asynccontextmanager
+async def bare_connection(url: str, *, seconds: float = 10.0) -> AsyncIterator[Any]:
+    """A connection with nothing set on it, closed at the end; works through a pooler too."""
+    try:
+        connection = await asyncpg.connect(
+            url, timeout=seconds, command_timeout=seconds, statement_cache_size=0
+        )
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnavailable(
+            f"cannot connect to PostgreSQL: {str(error) or type(error).__name__}; "
+            "check DATABASE_URL and that the server accepts connections"
+        ) from error
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=seconds)
+
+
+async def role_of(url: str, *, seconds: float = 10.0) -> str:
+    """The role that this URL leads to, as the server sees it."""
+    async with bare_connection(url, seconds=seconds) as connection:
+        return str(await connection.fetchval("SELECT current_user"))
+
+
+async def ask_server(url: str, *, seconds: float = 10.0) -> ServerFacts:
+    async with bare_connection(url, seconds=seconds) as connection:
+        version = connection.get_server_version()
+        rows = await connection.fetch(_SETTINGS, list(_ROLE_SETTINGS))
+        role = await connection.fetchval("SELECT current_user")
+        asked = asyncio.get_running_loop().time()
+        now = await connection.fetchval("SELECT clock_timestamp()")
+        round_trip = asyncio.get_running_loop().time() - asked
+    return ServerFacts(
+        version=f"{version.major}.{version.minor}",
+        major=version.major,
+        role=role,
+        now=now,
+        round_trip_seconds=round_trip,
+        settings={row["name"]: row["setting"] for row in rows},
+    )
+
+
+async def hears_wakeups(url: str, *, seconds: float = 2.0) -> bool:
+    """Whether a notification comes back to whoever listens; behind a pooler it does not."""
+    heard = asyncio.Event()
+
+    def listener(*_: object) -> None:
+        heard.set()
+
+    async with bare_connection(url, seconds=seconds) as connection:
+        await connection.add_listener(_CHANNEL, listener)
+        await connection.execute(f"NOTIFY {_CHANNEL}")
+        try:
+            async with asyncio.timeout(seconds):
+                await heard.wait()
+        except TimeoutError:
+            return False
+        finally:
+            # Behind a pooler the LISTEN would stay on a connection that others use.
+            await connection.remove_listener(_CHANNEL, listener)
+    return True

@@ -1,0 +1,1 @@
+"""What Timebell serves over HTTP."""
