@@ -1,47 +1,21 @@
-"""One real server for the whole run, one fresh database for each test.
-
-The machinery is `timebell.testing.database`; it is imported when a test first asks for it, so that tests
-without a database start at once.
-"""
+"""The fixtures that users load, under the names that our own tests use for what belongs to them."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from timebell.testing.run_folder import make_run_folder
+from timebell.db.embedded import EmbeddedServer
+from timebell.testing.database import DatabaseFactory, TestDatabase
 
-if TYPE_CHECKING:
-    from timebell.db.embedded import EmbeddedServer
-    from timebell.testing.database import DatabaseFactory, TestDatabase
-
-_FOLDER = "TIMEBELL_TEST_FOLDER"
+pytest_plugins = ["timebell.testing.fixtures"]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The first process of the run chooses the folder; the workers it starts inherit the choice."""
-    if not hasattr(config, "workerinput"):
-        os.environ[_FOLDER] = str(make_run_folder())
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ.pop(_FOLDER), ignore_errors=True)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def databases() -> AsyncIterator[DatabaseFactory]:
-    from timebell.testing.database import DatabaseFactory
-
-    factory = await DatabaseFactory.join(Path(os.environ[_FOLDER]))
-    yield factory
-    await factory.leave()
+@pytest.fixture(scope="session")
+def databases(timebell_server: DatabaseFactory) -> DatabaseFactory:
+    return timebell_server
 
 
 @pytest.fixture(scope="session")
@@ -50,17 +24,15 @@ def server(databases: DatabaseFactory) -> EmbeddedServer:
     return databases.server
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def template(databases: DatabaseFactory) -> None:
-    await databases.make_template()
+@pytest.fixture(scope="session")
+def template(timebell_template: None) -> None:
+    """After this, databases are copies of a migrated one."""
 
 
-@pytest_asyncio.fixture
-async def database_url(databases: DatabaseFactory, template: None) -> AsyncIterator[TestDatabase]:
+@pytest.fixture
+def database_url(timebell_database: TestDatabase) -> TestDatabase:
     """A migrated database of the test's own."""
-    database = await databases.create()
-    yield database
-    await databases.drop(database)
+    return timebell_database
 
 
 @pytest_asyncio.fixture

@@ -1,5 +1,9 @@
 """Durable time for applications: tell Timebell what is owed, to whom and when, and it happens exactly then."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from timebell.kernel import (
     AgendaDiff,
     App,
@@ -23,6 +27,9 @@ from timebell.kernel import (
 from timebell.rules.backoff import RetryPolicy
 from timebell.version import __version__
 
+if TYPE_CHECKING:
+    from timebell.server import running
+
 __all__ = [
     "AgendaDiff",
     "App",
@@ -44,4 +51,14 @@ __all__ = [
     "Timebell",
     "Transaction",
     "__version__",
+    "running",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever only writes what is owed does not load the engine that pays it."""
+    if name == "running":
+        from timebell.server import running
+
+        return running
+    raise AttributeError(f"module 'timebell' has no attribute {name!r}")

@@ -17,6 +17,7 @@
     │   ├── DatabaseUnavailable   no answer within the deadline
     │   └── SchemaMismatch        the schema is older or newer than this code
     │       └── MigrationError    a migration failed, or was changed after it was applied
+    ├── PortInUse                 the port for HTTP cannot be had
     └── EngineStopped             the engine is stopping and takes nothing new
 
 A message names the field and the remedy. An error raised without a message says its docstring.
@@ -100,6 +101,10 @@ class SchemaMismatch(DatabaseError):
 
 class MigrationError(SchemaMismatch):
     """A migration failed or was changed after it had been applied."""
+
+
+class PortInUse(TimebellError):
+    """The port for HTTP cannot be had; stop what uses it, or choose another with `--port`."""
 
 
 class EngineStopped(TimebellError):

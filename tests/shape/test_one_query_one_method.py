@@ -30,7 +30,7 @@ def query_complaints(slice_name: str, queries: list[str], methods: list[str]) ->
 
 
 def _store_modules(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("store*.py"), *folder.glob("store/*.py")])
+    return sorted([*folder.glob("*store*.py"), *folder.glob("store/*.py")])
 
 
 def test_every_query_has_one_method() -> None:

@@ -50,7 +50,7 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "full_sweep_seconds": (60.0, 1.0, 3600.0),
     "grid_ms": (1.0, 0.1, 100.0),
     "job_timeout_seconds": (300.0, 0.1, 86_400.0),
-    "stop_seconds": (10.0, 0.0, 600.0),
+    "stop_seconds": (5.0, 0.0, 600.0),
     "key_hours": (0.0, 0.0, 87_600.0),
 }
 OTHERS: dict[str, Any] = {

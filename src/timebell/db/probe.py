@@ -56,15 +56,15 @@ async def role_of(url: str, *, seconds: float = 10.0) -> str:
 
 async def ask_server(url: str, *, seconds: float = 10.0) -> ServerFacts:
     async with bare_connection(url, seconds=seconds) as connection:
-        version = connection.get_server_version()
+        version = await connection.fetchval("SHOW server_version")
         rows = await connection.fetch(_SETTINGS, list(_ROLE_SETTINGS))
         role = await connection.fetchval("SELECT current_user")
         asked = asyncio.get_running_loop().time()
         now = await connection.fetchval("SELECT clock_timestamp()")
         round_trip = asyncio.get_running_loop().time() - asked
     return ServerFacts(
-        version=f"{version.major}.{version.minor}",
-        major=version.major,
+        version=version.partition(" ")[0],
+        major=connection.get_server_version().major,
         role=role,
         now=now,
         round_trip_seconds=round_trip,

@@ -88,9 +88,12 @@ class Attempts:
         except NotToBeHad:
             self._on_not_begun(entry)
         except asyncio.CancelledError:
-            if not running.is_interrupted:
+            if running.is_interrupted:
+                self._settler.add(self._executor.interrupted(running))
+            elif running.has_timed_out:
+                self._settler.add(self._executor.timed_out(running))
+            else:
                 raise
-            self._settler.add(self._executor.interrupted(running))
         except CONNECTION_ERRORS as error:
             # Not the handler's doing, and whether its commit was heard is unknown: the row will tell.
             log.warning(
@@ -104,13 +107,16 @@ class Attempts:
             self._on_end(entry)
 
     def watch(self) -> None:
-        """Stop the attempts whose time is over; their handlers see a cancellation."""
+        """Stop the attempts whose time is over; their handlers see a cancellation.
+
+        One that has answered is only being written down, and what it answered must not be lost.
+        """
         now = self._timekeeper.monotonic()
         if now < self._next_watch:
             return
         self._next_watch = now + _WATCH_SECONDS
         for running in list(self.running.values()):
-            if running.deadline <= now and not running.has_timed_out:
+            if running.deadline <= now and not running.has_timed_out and not running.has_answered:
                 running.has_timed_out = True
                 assert running.task is not None
                 running.task.cancel()
@@ -120,7 +126,7 @@ class Attempts:
 
     def interrupt(self) -> None:
         """The node stops and will not wait any longer: what still runs is given back."""
-        for running in list(self.running.values()):
+        for running in [each for each in self.running.values() if not each.has_answered]:
             running.is_interrupted = True
             assert running.task is not None
             running.task.cancel()

@@ -116,8 +116,9 @@ class Engine:
         self.worker.attempts.interrupt()
 
     def complaints(self) -> list[str]:
-        """What keeps this engine from its work; nothing when all is well."""
-        complaints = [f"the {loop.name} loop cannot work" for loop in self._loops if not loop.is_well]
+        """What keeps this engine from its work; nothing when all is well. Wake-ups are hints and do not count."""
+        unwell = [loop.name for loop in self._loops if not loop.is_well and loop.name != "wakeups"]
+        complaints = [f"the {name} loop cannot reach the database" for name in unwell]
         if not self._running:
             complaints.append("the engine is not running")
         elif not self.node.may_start():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -24,6 +25,7 @@ from timebell.engine.settling import (
     Attempt,
     Settlement,
     decide,
+    done,
     end_columns,
     retry_columns,
 )
@@ -52,6 +54,7 @@ class Running:
     is_probe: bool = False
     destination: str | None = None
     has_timed_out: bool = False
+    has_answered: bool = False
     is_interrupted: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -95,8 +98,10 @@ class Executor:
     async def run(self, running: Running) -> Settlement:
         """A plain or external attempt."""
         job = await self._resolve(running)
-        outcome = await self._refuse(running, job) or await self._run(running, job)
-        if running.destination is not None:
+        refusal = await self._refuse(running, job)
+        outcome = refusal or await self._run(running, job)
+        running.has_answered = True
+        if running.destination is not None and refusal is None:
             # What the breaker learns must not change what became of the job.
             with suppress(*DATABASE_ERRORS):
                 await self._report_destination(running, outcome)
@@ -116,6 +121,7 @@ class Executor:
                 try:
                     job = await self._lock(running, tx)
                     outcome = await self._refuse(running, job) or await self._run(running, job)
+                    running.has_answered = True
                 finally:
                     tx.close()
                 if session.connection.is_closed():
@@ -168,6 +174,8 @@ class Executor:
             )
         if settlement.verdict == "end":
             return bool(await self._store.end_jobs(session, columns=end_columns([settlement]), fence=guard))
+        # For the database it is still the moment at which the transaction began; a delay counts from the answer.
+        settlement.run_at = settlement.run_at or self._timekeeper.now() + timedelta(seconds=settlement.delay)
         return bool(await self._store.retry_jobs(session, columns=retry_columns([settlement]), fence=guard))
 
     async def _resolve(self, running: Running) -> Job:
@@ -222,17 +230,28 @@ class Executor:
             if handler.is_async:
                 return await handler.run(job)  # type: ignore[misc, no-any-return]
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, handler.run, job)  # type: ignore[arg-type]
-        except asyncio.CancelledError:
+            context = contextvars.copy_context()
+            answer = await loop.run_in_executor(self._threads, context.run, _answer, handler, job)
+            if isinstance(answer, _Raised):
+                raise answer.error
+            return answer
+        except asyncio.CancelledError as error:
             if running.has_timed_out:
-                return Retry(f"timed out after {running.timeout_seconds:g} s")
-            raise
+                return _timed_out(running)
+            this = asyncio.current_task()
+            if this is not None and this.cancelling():
+                raise
+            # Nobody cancelled the attempt: the handler waited for something that was.
+            return Retry(describe(error))
         except BaseException as error:
             # SystemExit and KeyboardInterrupt are a handler's bug too; let through, they would end the whole node.
             return Retry(describe(error))
 
     def decide(self, running: Running, outcome: Outcome | None) -> Settlement:
         entry = running.entry
+        if outcome is None or type(outcome) is Done:
+            # The common end, without the facts that only a failure needs.
+            return done(entry, running.version, running.started_at)
         policy = running.handler.retry or self._policy
         attempts = entry.row["max_attempts"]
         if attempts is not None and attempts != policy.max_attempts:
@@ -253,6 +272,10 @@ class Executor:
     def interrupted(self, running: Running) -> Settlement:
         """The node stops before the attempt is over: the job is given back at once, and the attempt not counted."""
         return self.decide(running, Snooze(reason="interrupted"))
+
+    def timed_out(self, running: Running) -> Settlement:
+        """The time was over while something other than the handler was waited for: its guard, or a lock."""
+        return self.decide(running, _timed_out(running))
 
     async def _report_destination(self, running: Running, outcome: Outcome | None) -> None:
         assert running.destination is not None
@@ -300,6 +323,24 @@ class Executor:
             return named(self._job(probe, payload))
         except Exception:
             return None
+
+
+class _Raised:
+    """What a handler raised in its thread; as an exception not all of it would find its way out of there."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _answer(handler: Handler, job: Job) -> Outcome | _Raised | None:
+    try:
+        return handler.run(job)  # type: ignore[return-value]
+    except BaseException as error:
+        return _Raised(error)
+
+
+def _timed_out(running: Running) -> Retry:
+    return Retry(f"timed out after {running.timeout_seconds:g} s")
 
 
 def describe(error: BaseException) -> str:

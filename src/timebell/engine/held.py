@@ -14,9 +14,10 @@ from uuid import UUID
 from timebell.db.pool import Row
 
 CRITICAL, NORMAL, PARKED = 0, 1, 2
-# Jobs that were running when a node died have piles of their own, so that nobody waits behind them.
+# Jobs that were running when a node died have piles of their own. They run one at a time, so they are asked before
+# the others: nobody waits long behind them, and no backlog keeps them from their turn.
 _SUSPECT = 3
-_PILES = (CRITICAL, NORMAL, _SUSPECT)
+_PILES = (CRITICAL, _SUSPECT, NORMAL)
 # How many jobs of one tenant in one queue are chosen before the next has its turn.
 _TURN = 8
 
@@ -34,7 +35,6 @@ class Entry:
         "is_cautious",
         "is_probe",
         "lane",
-        "order",
         "pair",
         "row",
         "run_at",
@@ -42,7 +42,7 @@ class Entry:
         "version",
     )
 
-    def __init__(self, row: Row, order: int) -> None:
+    def __init__(self, row: Row) -> None:
         self.row = row
         self.id: UUID = row["id"]
         self.version: int = row["version"]
@@ -50,15 +50,11 @@ class Entry:
         self.lane: int = row["lane"]
         self.run_at: datetime = row["run_at"]
         self.pair: Pair = (row["tenant"], row["queue"])
-        self.order = order
         # Under which life of the node and which epoch of the slot it was begun.
         self.incarnation = 0
         self.epoch = 0
         self.is_cautious = False
         self.is_probe = False
-
-    def __lt__(self, other: Entry) -> bool:
-        return (self.run_at, self.order) < (other.run_at, other.order)
 
 
 class Held:
@@ -71,11 +67,15 @@ class Held:
     def __init__(self, *, total_max: int, pair_max: int) -> None:
         self._total_max = total_max
         self._pair_max = pair_max
-        self._heap: list[Entry] = []
-        self._piles: dict[int, dict[Pair, list[tuple[int, Entry]]]] = {lane: {} for lane in _PILES}
+        # The number makes the order total, so that two entries are never compared themselves.
+        self._heap: list[tuple[datetime, int, Entry]] = []
+        self._piles: dict[int, dict[Pair, list[tuple[int, datetime, int, Entry]]]] = {
+            lane: {} for lane in _PILES
+        }
         self._turns: dict[int, deque[Pair]] = {lane: deque() for lane in _PILES}
         self._counts: dict[Pair, int] = {}
         self._seen: dict[UUID, int] = {}
+        self._waiting: dict[UUID, Entry] = {}
         self._retired: list[tuple[UUID, int]] = []
         self._total = 0
         self._order = 0
@@ -98,7 +98,7 @@ class Held:
             if key not in marks or mark < marks[key]:
                 marks[key] = mark
             return False
-        self._push(Entry(row, self._order))
+        self._push(Entry(row))
         return True
 
     def _share(self, pair: Pair) -> int:
@@ -111,13 +111,14 @@ class Held:
         self._seen[entry.id] = entry.version
         self._counts[entry.pair] = self._counts.get(entry.pair, 0) + 1
         self._total += 1
-        heapq.heappush(self._heap, entry)
+        self._waiting[entry.id] = entry
+        heapq.heappush(self._heap, (entry.run_at, self._order, entry))
 
     def promote(self, now: datetime) -> None:
         """Move what is due from the heap to the piles."""
         heap = self._heap
-        while heap and heap[0].run_at <= now:
-            entry = heapq.heappop(heap)
+        while heap and heap[0][0] <= now:
+            run_at, order, entry = heapq.heappop(heap)
             if self._is_stale(entry):
                 self._uncount(entry)
                 continue
@@ -126,10 +127,11 @@ class Held:
             if pile is None:
                 pile = self._piles[lane][entry.pair] = []
                 self._turns[lane].append(entry.pair)
-            heapq.heappush(pile, (-entry.row["priority"], entry))
+            heapq.heappush(pile, (-entry.row["priority"], run_at, order, entry))
 
     def _is_stale(self, entry: Entry) -> bool:
-        return self._seen.get(entry.id) != entry.version
+        """Whether a later version took its place, or its slot left; read again, the row has another entry."""
+        return self._waiting.get(entry.id) is not entry
 
     def _uncount(self, entry: Entry) -> None:
         self._total -= 1
@@ -166,18 +168,21 @@ class Held:
             room = min(count - len(chosen), _TURN, budgets.get(pair[1], _TURN))
             before = len(chosen)
             while pile and len(chosen) - before < room:
-                entry = pile[0][1]
+                entry = pile[0][3]
                 is_stale = self._is_stale(entry)
                 if not is_stale and not admit(entry):
                     break
                 heapq.heappop(pile)
                 self._uncount(entry)
                 if not is_stale:
+                    del self._waiting[entry.id]
                     chosen.append(entry)
             if pair[1] in budgets:
                 budgets[pair[1]] -= len(chosen) - before
-            passed = passed + 1 if len(chosen) == before else 0
+            if len(chosen) > before:
+                passed = 0
             if pile:
+                passed += len(chosen) == before
                 turns.rotate(-1)
             else:
                 turns.popleft()
@@ -196,14 +201,13 @@ class Held:
 
     def earliest_run_at(self) -> datetime | None:
         """When the next job becomes due."""
-        while self._heap and self._is_stale(self._heap[0]):
-            self._uncount(heapq.heappop(self._heap))
-        return self._heap[0].run_at if self._heap else None
+        while self._heap and self._is_stale(self._heap[0][2]):
+            self._uncount(heapq.heappop(self._heap)[2])
+        return self._heap[0][0] if self._heap else None
 
     def hold_again(self, entry: Entry, run_at: datetime) -> None:
         """Put a job back under the same version, to be looked at again at `run_at`."""
         entry.run_at = run_at
-        entry.order = self._order
         self._push(entry)
 
     def retire(self, entries: Iterable[Entry]) -> None:
@@ -247,19 +251,9 @@ class Held:
 
     def drop_slots(self, slots: set[int]) -> None:
         """Let go of everything in these slots: another node reads them now."""
-        for entry in self._all():
-            if entry.slot in slots:
-                self._drop_seen(entry.id, entry.version)
+        for entry in [entry for entry in self._waiting.values() if entry.slot in slots]:
+            del self._waiting[entry.id]
+            self._drop_seen(entry.id, entry.version)
         for marks in self.overflow.values():
             for key in [key for key in marks if key[0] in slots]:
                 del marks[key]
-
-    def _all(self) -> Iterator[Entry]:
-        yield from self._heap
-        for piles in self._piles.values():
-            for pile in piles.values():
-                yield from (entry for _, entry in pile)
-
-    def clear(self) -> None:
-        """Let go of everything."""
-        self.__init__(total_max=self._total_max, pair_max=self._pair_max)  # type: ignore[misc]

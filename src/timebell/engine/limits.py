@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from zlib import crc32
 
 from timebell.db.pool import Database, Session
 from timebell.engine.node import Node
@@ -99,7 +100,16 @@ class Limits:
         return min((instant for instant in instants if instant > now), default=None)
 
     def waits_for_permits(self, ready: Mapping[str, int]) -> bool:
-        return any(limit.has_permits and ready.get(name) for name, limit in self._queues.items())
+        """Whether there are permits to get, or to give back, as soon as one may ask again."""
+        return any(
+            limit.has_permits and (ready.get(name) or limit.held > limit.in_use)
+            for name, limit in self._queues.items()
+        )
+
+    def has_room(self, ready: Mapping[str, int], now: datetime) -> bool:
+        """Whether one of the waiting jobs may start now."""
+        budgets = self.budgets(now)
+        return any(budgets.get(name, 1) > 0 for name in ready)
 
     def is_short(self, ready: Mapping[str, int], now: datetime) -> bool:
         """Whether `supply` has something to ask for."""
@@ -146,30 +156,40 @@ class Limits:
             return
         first, spacing = row["first_at"], timedelta(microseconds=row["spacing_us"])
         limit.starts.extend(first + spacing * number for number in range(row["granted"]))
-        # Where nothing is free within the window, the first free start says when to ask again.
+        # Whoever got nothing asks as soon as a start comes into the window; whoever got some waits until half a
+        # window is left. So each node has its turn, and none asks for every start alone.
         next_free = first + spacing * row["granted"]
-        limit.ask_again_at = next_free - _WINDOW if row["granted"] < wanted else None
+        early = _WINDOW / 2 if row["granted"] else _WINDOW
+        limit.ask_again_at = next_free - early if row["granted"] < wanted else None
 
     async def _share_permits(self, name: str, limit: QueueLimit, waiting: int) -> None:
         limit.permits_asked_at = self._timekeeper.monotonic()
         me = self._node.incarnation
         wanted = limit.in_use + waiting
-        # While the shares are settled nothing new may start: what is given back must not be in use.
-        held, limit.held = limit.held, limit.in_use
+        # While the shares are settled nothing new may start: what is given back must not be in use. Where it is
+        # not known what was written, the smaller number is the safe one.
+        before, limit.held = limit.held, limit.in_use
+        held = 0
         try:
             async with self._database.transaction() as session:
+                concurrency = await self._store.lock_permits(session, queue=name)
                 rows = await self._store.read_permits(session, queue=name)
                 holdings = {row["incarnation"]: (row["held"], row["wanted"]) for row in rows}
-                if me not in holdings:
-                    held = 0
+                if concurrency is None or me not in holdings:
+                    before = 0
                     return
-                holdings[me] = (held, wanted)
-                share = share_permits(rows[0]["concurrency"], holdings, me, turn=self._turn())
+                holdings[me] = (before, wanted)
+                share = share_permits(concurrency, holdings, me, turn=self._turn())
                 held = max(limit.in_use, min(share, wanted))
+                limit.held = min(limit.held, held)
                 await self._store.write_permits(session, queue=name, incarnation=me, held=held, wanted=wanted)
-            limit.wanted = wanted
+            limit.wanted, before = wanted, held
         finally:
-            limit.held = held
+            limit.held = min(before, held)
 
     def _turn(self) -> int:
-        return int(self._timekeeper.monotonic() * 2)
+        """Whose turn it is to have an odd permit, the same for all nodes at one time.
+
+        In no order that repeats: a node whose jobs take just one round would always be the next again.
+        """
+        return crc32(b"%d" % int(self._timekeeper.now().timestamp() * 2))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 import asyncpg
 
-from timebell.db.pool import Database, Session
+from timebell.db.pool import Database, Row, Session
 from timebell.engine.held import Entry, Held
 from timebell.engine.settling import (
     Settlement,
@@ -60,6 +60,7 @@ class Settler:
         self._on_settled = on_settled
         self._waiting: list[Settlement] = []
         self._stuck: list[tuple[float, Settlement]] = []
+        self._writing: list[list[Settlement]] = []
         self.refused_count = 0
 
     def add(self, settlement: Settlement) -> None:
@@ -79,11 +80,14 @@ class Settler:
         return max(0.0, self._stuck[0][0] - self._monotonic()) if self._stuck else None
 
     def slots_in_use(self) -> set[int]:
-        return {each.entry.slot for each in self._waiting} | {each.entry.slot for _, each in self._stuck}
+        """The slots that must not move yet, or what is still to be written there would be refused."""
+        stuck = [each for _, each in self._stuck]
+        return {each.entry.slot for some in (self._waiting, stuck, *self._writing) for each in some}
 
     async def flush(self) -> None:
         """Write one batch. What could not be written, because the database is away, stays for the next try."""
-        batch = self._take()
+        batch = taken = self._take()
+        self._writing.append(taken)
         try:
             async with self._database.connection() as session:
                 while batch:
@@ -100,6 +104,8 @@ class Settler:
         except BaseException:
             self._waiting[:0] = batch
             raise
+        finally:
+            self._writing = [each for each in self._writing if each is not taken]
 
     def _take(self) -> list[Settlement]:
         now = self._monotonic()
@@ -111,68 +117,84 @@ class Settler:
 
     async def _write(self, session: Session, group: Sequence[Settlement]) -> None:
         try:
-            await self._write_once(session, group)
+            self._note(group, await self._apply(session, group))
         except asyncpg.LockNotAvailableError:
             await self._write_free(group)
         except (asyncpg.DataError, ValueError) as error:
             # One bad settlement must not hold up the others, nor come back for ever.
             if len(group) == 1:
-                await self._write_once(session, [unstorable(group[0], error)])
+                ending = [unstorable(group[0], error)]
+                self._note(ending, await self._apply(session, ending))
             else:
                 for each in group:
                     await self._write(session, [each])
 
     async def _write_free(self, group: Sequence[Settlement]) -> None:
         """One of the rows is held by somebody's open transaction: settle the others, and it later."""
-        async with self._database.transaction() as session:
-            free = await self._store.lock_free_jobs(session, ids=[each.entry.id for each in group])
-            held = [each for each in group if each.entry.id not in free]
-            ours = [each for each in group if each.entry.id in free]
-            if ours:
-                await self._write_once(session, ours)
+        ours: list[Settlement] = []
+        settled: Mapping[UUID, Row | None] = {}
+        try:
+            async with self._database.transaction() as session:
+                free = await self._store.lock_free_jobs(session, ids=[each.entry.id for each in group])
+                ours = [each for each in group if each.entry.id in free]
+                if ours:
+                    settled = await self._apply(session, ours)
+        except asyncpg.LockNotAvailableError:
+            # Not the job but what belongs to it is held, such as its key; halve until only that one is left out.
+            if len(group) > 1:
+                half = len(group) // 2
+                await self._write_free(group[:half])
+                await self._write_free(group[half:])
+                return
+            ours = []
+        # Only what is committed counts as settled: a read that begins before would still find the row.
+        self._note(ours, settled)
         # A row that is gone is not free either; the next try, which waits for nobody then, finds out and lets it go.
         again_at = self._monotonic() + _STUCK_SECONDS
-        self._stuck.extend((again_at, each) for each in held)
+        written = {each.entry.id for each in ours}
+        self._stuck.extend((again_at, each) for each in group if each.entry.id not in written)
 
-    async def _write_once(self, session: Session, group: Sequence[Settlement]) -> None:
+    async def _apply(self, session: Session, group: Sequence[Settlement]) -> Mapping[UUID, Row | None]:
+        """One statement for the group. Answers with what it settled, and with the new row of what is tried again."""
         first = group[0]
         entries = [each.entry for each in group]
         guard = fence(entries, first.entry.incarnation)
-        if first.verdict == "done":
-            settled = await self._store.finish_jobs(
-                session,
-                ids=[entry.id for entry in entries],
-                version=first.version,
-                started_at=first.started_at,
-                fence=guard,
-            )
-        elif first.verdict == "end":
-            settled = await self._store.end_jobs(session, columns=end_columns(group), fence=guard)
-        else:
-            settled = await self._write_retries(session, group, guard)
-        self._held.retire(entries)
-        for each in group:
-            if each.entry.id in settled:
-                self._on_settled(each)
-            else:
-                self.refused_count += 1
+        if first.verdict == "retry":
+            return await self._apply_retries(session, group, guard)
+        if first.verdict == "end":
+            return dict.fromkeys(await self._store.end_jobs(session, columns=end_columns(group), fence=guard))
+        finished = await self._store.finish_jobs(
+            session,
+            ids=[entry.id for entry in entries],
+            version=first.version,
+            started_at=first.started_at,
+            fence=guard,
+        )
+        return dict.fromkeys(finished)
 
-    async def _write_retries(
+    async def _apply_retries(
         self, session: Session, group: Sequence[Settlement], guard: dict[str, object]
-    ) -> set[UUID]:
-        rows = {
-            row["id"]: row
-            for row in await self._store.retry_jobs(session, columns=retry_columns(group), fence=guard)
-        }
+    ) -> Mapping[UUID, Row | None]:
+        rows = await self._store.retry_jobs(session, columns=retry_columns(group), fence=guard)
+        settled: dict[UUID, Row | None] = {row["id"]: row for row in rows}
+        missing = cancelled_meanwhile(each for each in group if each.entry.id not in settled)
+        if missing:
+            settled |= dict.fromkeys(
+                await self._store.end_jobs(session, columns=end_columns(missing), fence=guard)
+            )
+        return settled
+
+    def _note(self, group: Sequence[Settlement], settled: Mapping[UUID, Row | None]) -> None:
+        """Tell whoever waits for it. What is not among the settled was moved, cancelled or taken over."""
         for each in group:
-            row = rows.get(each.entry.id)
+            if each.entry.id not in settled:
+                self.refused_count += 1
+                continue
+            row = settled[each.entry.id]
             if row is not None:
                 self._on_retry(each, row["version"], row["run_at"])
-        missing = cancelled_meanwhile(each for each in group if each.entry.id not in rows)
-        ended: set[UUID] = set()
-        if missing:
-            ended = await self._store.end_jobs(session, columns=end_columns(missing), fence=guard)
-        return rows.keys() | ended
+            self._on_settled(each)
+        self._held.retire(each.entry for each in group)
 
 
 def _same_statement(batch: Sequence[Settlement]) -> list[Settlement]:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from timebell.engine.held import Entry
 from timebell.errors import InvalidInput
 from timebell.kernel.enqueueing import encode_payload
-from timebell.kernel.models import JobState, check_instant
-from timebell.kernel.outcomes import Cancel, Dead, Done, Retry, Snooze
+from timebell.kernel.models import JobState, check_duration, check_instant
+from timebell.kernel.outcomes import Cancel, Dead, Retry, Snooze
 from timebell.rules.backoff import ErrorClass, RetryPolicy, counts_as_attempt, decide_retry
 
 _ERROR_MAX = 4_000
@@ -27,7 +27,7 @@ _DELAY_MAX = timedelta(days=3_660)
 _NOT_TELLING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Settlement:
     """The decision about one attempt: how the job goes on, or how it ended."""
 
@@ -62,7 +62,8 @@ class Attempt:
 
 def fingerprint(kind: str, error: str) -> str:
     """Errors that differ only in numbers, ids and addresses are one failure."""
-    telling = _NOT_TELLING.sub("#", error.splitlines()[0] if error else "")
+    first_line = _storable(error.splitlines()[0] if error else "", _ERROR_MAX)
+    telling = _NOT_TELLING.sub("#", first_line)
     return hashlib.sha256(f"{kind}\x1f{telling}".encode()).hexdigest()[:16]
 
 
@@ -71,27 +72,29 @@ def _storable(text: str, length_max: int) -> str:
     return text.encode("utf-8", "replace").decode().replace("\x00", "?")[:length_max]
 
 
+def done(entry: Entry, version: int, started_at: datetime) -> Settlement:
+    return Settlement(entry=entry, verdict="done", version=version, started_at=started_at)
+
+
 def decide(attempt: Attempt, outcome: object) -> Settlement:
-    """How the job goes on after this outcome; an answer of None means done, and one that is no outcome is a bug."""
+    """How the job goes on after an outcome other than done; one that is no outcome is a bug."""
     entry = attempt.entry
     facts: dict[str, Any] = {"entry": entry, "version": attempt.version, "started_at": attempt.started_at}
     counted: dict[str, Any] = {**facts, "attempt": attempt.number, "tried": attempt.number}
     uncounted: dict[str, Any] = {**facts, "attempt": attempt.number - 1, "tried": attempt.number}
+    try:
+        _check(outcome)
+    except InvalidInput as refusal:
+        error = f"the handler answered {type(outcome).__name__}: {refusal}"
+        return _dead(counted, entry, error, "permanent", "bad outcome")
     match outcome:
-        case None | Done():
-            return Settlement(verdict="done", **counted)
         case Snooze(until=until, delay=delay, cursor=cursor, reason=reason):
-            try:
-                stored = None if cursor is None else encode_payload(cursor, _CURSOR_BYTES_MAX, field="cursor")
-                check_instant("until", until)
-            except InvalidInput as refusal:
-                return _dead(counted, entry, str(refusal), "permanent", "bad outcome")
             return Settlement(
                 verdict="retry",
                 reason=_storable(reason, _REASON_MAX),
                 run_at=until,
                 delay=min(max(delay or timedelta(0), timedelta(0)), _DELAY_MAX).total_seconds(),
-                cursor=stored,
+                cursor=None if cursor is None else encode_payload(cursor, _CURSOR_BYTES_MAX),
                 **uncounted,
             )
         case Cancel(reason=reason):
@@ -103,8 +106,33 @@ def decide(attempt: Attempt, outcome: object) -> Settlement:
         case Retry(error=error, error_class=error_class, after=after):
             return _retry(attempt, counted, uncounted, error, error_class, after)
         case _:
-            error = f"the handler answered {type(outcome).__name__}, which is no outcome"
-            return _dead(counted, entry, error, "permanent", "bad outcome")
+            raise AssertionError("checked above")
+
+
+def _check(outcome: object) -> None:
+    """A handler's answer is input like any other, and there is no caller left to hear that it was refused."""
+    match outcome:
+        case Snooze(until=until, delay=delay, cursor=cursor, reason=reason):
+            check_instant("until", until)
+            check_duration("delay", delay)
+            _check_text("reason", reason)
+            if cursor is not None:
+                encode_payload(cursor, _CURSOR_BYTES_MAX, field="cursor")
+        case Cancel(reason=reason) | Dead(reason=reason):
+            _check_text("reason", reason)
+        case Retry(error=error, error_class=error_class, after=after):
+            _check_text("error", error)
+            check_duration("after", after)
+            if error_class not in get_args(ErrorClass):
+                names = ", ".join(get_args(ErrorClass))
+                raise InvalidInput(f"{error_class!r:.100} is none of {names}", field="error_class")
+        case _:
+            raise InvalidInput("is no outcome; answer Done, Retry, Snooze, Cancel, Dead or nothing")
+
+
+def _check_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{value!r:.100} is not a text", field=field)
 
 
 def _retry(

@@ -29,6 +29,7 @@ log = structlog.get_logger("timebell.starter")
 
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
+_SOLITUDE_SECONDS = 30.0
 _UNKNOWN_KIND = timedelta(seconds=5)
 
 
@@ -46,7 +47,50 @@ class Turnstile:
         return True
 
     def leave(self, entry: Entry) -> None:
-        self._inside.discard(entry.id)
+        if self._inside:
+            self._inside.discard(entry.id)
+
+
+class Solitude:
+    """Lets one job run with nothing beside it: what runs is waited for, and nothing begins meanwhile.
+
+    Both for a while only, so that a long job does not keep its node from its work.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._inside: UUID | None = None
+        self._until = 0.0
+        self._wanted_since: float | None = None
+        self._is_asked_for = False
+
+    def enter(self, entry: Entry, *, is_quiet: bool) -> bool:
+        if self._inside is not None:
+            return False
+        now = self._monotonic()
+        self._is_asked_for = True
+        if self._wanted_since is None:
+            self._wanted_since = now
+        if not is_quiet and now < self._wanted_since + _SOLITUDE_SECONDS:
+            return False
+        self._inside, self._until, self._wanted_since = entry.id, now + _SOLITUDE_SECONDS, None
+        return True
+
+    def leave(self, entry: Entry) -> None:
+        if self._inside == entry.id:
+            self._inside = None
+
+    def holds_back(self) -> bool:
+        """Whether the others must wait."""
+        if self._inside is not None:
+            return self._monotonic() < self._until
+        return self._wanted_since is not None
+
+    def round_ends(self) -> None:
+        """Whoever asked and does not ask again is not waited for: it may be cancelled, moved or another node's."""
+        if not self._is_asked_for:
+            self._wanted_since = None
+        self._is_asked_for = False
 
 
 class Starter:
@@ -90,6 +134,10 @@ class Starter:
         self._suspects = Turnstile(1)
         self._cautious = Turnstile(_CAUTIOUS_MAX)
         self._transactional = Turnstile(transactional_max)
+        # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
+        self._solitude = Solitude(timekeeper.monotonic)
+        self._admitted_count = 0
+        self._turnstiles = (self._suspects, self._cautious, self._transactional, self._solitude)
         self._unknown_kinds: set[str] = set()
         self.marking_count = 0
         self.is_stopping = False
@@ -101,7 +149,18 @@ class Starter:
         if handler is None or ownership is None:
             return True
         entry.is_cautious = _is_cautious(entry, handler, ownership)
-        if entry.row["crash_count"] > 0:
+        is_admitted = self._has_place(entry, handler)
+        self._admitted_count += is_admitted
+        return is_admitted
+
+    def _has_place(self, entry: Entry, handler: Handler) -> bool:
+        crash_count = entry.row["crash_count"]
+        if crash_count == _CRASHES_MAX - 1:
+            is_quiet = not (self._admitted_count or self.marking_count or len(self._attempts))
+            return self._solitude.enter(entry, is_quiet=is_quiet)
+        if self._solitude.holds_back():
+            return False
+        if crash_count > 0:
             return self._suspects.enter(entry)
         if entry.is_cautious:
             return self._cautious.enter(entry)
@@ -109,6 +168,8 @@ class Starter:
 
     def begin(self, entries: list[Entry], now: datetime) -> None:
         """Begin these, which were admitted, each in its own way."""
+        self._admitted_count = 0
+        self._solitude.round_ends()
         marked: list[Entry] = []
         for entry in entries:
             self._route(entry, now, marked)
@@ -153,7 +214,7 @@ class Starter:
         self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        for turnstile in (self._suspects, self._cautious, self._transactional):
+        for turnstile in self._turnstiles:
             turnstile.leave(entry)
 
     async def _start(self, entries: list[Entry]) -> None:

@@ -169,6 +169,11 @@ class EngineStore:
         rows = await self._run(session, "lease_starts", queue=queue, wanted=wanted, window_us=window_us)
         return rows[0] if rows else None
 
+    async def lock_permits(self, session: Session, *, queue: str) -> int | None:
+        """The limit of the queue, locked until the transaction ends; None where it has none any more."""
+        rows = await self._run(session, "lock_permits", queue=queue)
+        return rows[0]["concurrency"] if rows else None
+
     async def read_permits(self, session: Session, *, queue: str) -> Sequence[Row]:
         return await self._run(session, "read_permits", queue=queue)
 

@@ -121,23 +121,27 @@ class Worker:
             self.background.begin("read", self._read)
         now = self._timekeeper.now()
         self.held.promote(now)
-        if self.held.has_ready():
+        ready = self.held.ready_counts()
+        if self._limits.is_short(ready, now):
+            self.background.begin("limits", lambda: self._limits.supply(ready))
+        if ready:
             self._begin_jobs(now)
         return self._next_tick_in(now)
 
     def _begin_jobs(self, now: datetime) -> None:
-        ready = self.held.ready_counts()
-        if self._limits.is_short(ready, now):
-            self.background.begin("limits", lambda: self._limits.supply(ready))
         room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
-        chosen = self.held.choose(room, self._limits.budgets(now), self._starter.admit)
+        chosen = self.held.choose(room, self._limits.budgets(now), self._admit)
         parked = [entry for entry in chosen if self._is_paused(entry)]
         if parked:
             self.background.begin("park", lambda: self._park(parked), most=1_000)
             chosen = [entry for entry in chosen if not self._is_paused(entry)]
         self._starter.begin(chosen, now)
+
+    def _admit(self, entry: Entry) -> bool:
+        """What is paused needs no place to run: it is chosen to be parked."""
+        return self._is_paused(entry) or self._starter.admit(entry)
 
     def _is_paused(self, entry: Entry) -> bool:
         tenant, queue = entry.pair
@@ -150,13 +154,12 @@ class Worker:
             waits.append((earliest - now).total_seconds())
         others = (self._settler.stuck_in(), self.attempts.next_watch_in())
         waits += [seconds for seconds in others if seconds is not None]
-        if self.held.has_ready():
-            ready = self.held.ready_counts()
-            start = self._limits.next_start(ready, now)
-            if start is not None:
-                waits.append((start - now).total_seconds())
-            if self._limits.waits_for_permits(ready):
-                waits.append(0.05)
+        ready = self.held.ready_counts()
+        start = self._limits.next_start(ready, now)
+        if start is not None:
+            waits.append((start - now).total_seconds())
+        if self._limits.waits_for_permits(ready):
+            waits.append(0.05)
         return max(0.0, min(waits))
 
     async def look_around(self) -> None:
@@ -210,6 +213,8 @@ class Worker:
             await self._store.park_jobs(session, ids=[entry.id for entry in entries])
         for entry in entries:
             self.held.forget(entry)
+        # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.
+        self._unpark = self._unpark or not all(self._is_paused(entry) for entry in entries)
 
     def slots_taken(self, slots: set[int]) -> None:
         if slots:
@@ -259,7 +264,8 @@ class Worker:
         self._settled(settlement)
         self._bell.wake(tx)
         if settlement.verdict == "retry":
-            self._reader.revisit(settlement.entry.slot, settlement.run_at or self._timekeeper.now(), 0.0)
+            assert settlement.run_at is not None
+            self._retried(settlement, settlement.version + 1, settlement.run_at)
 
     def _settled(self, settlement: Settlement) -> None:
         if settlement.verdict == "retry":
@@ -291,7 +297,9 @@ class Worker:
 
     def has_work(self) -> bool:
         """Whether another pass would read, begin or write something now."""
-        return self._reader.is_wanted() or self._settler.is_ready()
+        if self._reader.is_wanted() or self._settler.is_ready():
+            return True
+        return self._limits.has_room(self.held.ready_counts(), self._timekeeper.now())
 
     def is_idle(self) -> bool:
         """Whether nothing goes on and nothing waits to be written."""

@@ -41,11 +41,13 @@ class Handler:
     retry: RetryPolicy | None = None
     destination: str | Callable[[Job], str] | None = None
     on_uncertain: Literal["retry", "dead"] = "retry"
+    is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.run))
         if self.mode not in ("plain", "transactional", "external"):
             raise ConfigurationError(f"mode: {self.mode!r} is not plain, transactional or external")
-        if self.mode == "transactional" and not inspect.iscoroutinefunction(self.run):
+        if self.mode == "transactional" and not self.is_async:
             raise ConfigurationError(
                 "run: a transactional handler must be `async def`; its transaction is async"
             )
@@ -53,10 +55,6 @@ class Handler:
             raise ConfigurationError("on_uncertain: must be 'retry' or 'dead'")
         if self.timeout is not None:
             check_between("timeout", self.timeout.total_seconds(), 0.001, 86_400)
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,8 @@ class Registry:
         for kind, handler in handlers.items():
             if handler.queue not in queues:
                 raise UnknownQueue(
-                    f"{handler.queue!r} of the handler for {kind!r} was not declared", field="queue"
+                    f"{handler.queue!r} of the handler for {kind!r} was not declared; add it to an App",
+                    field="queue",
                 )
         self.handlers: Mapping[str, Handler] = MappingProxyType(handlers)
         self.guards: Mapping[str, GuardFunction] = MappingProxyType(guards)
@@ -117,5 +116,7 @@ def _add(
     noun: str, known: dict[str, Any], name: str, value: object, app: App, may_replace: str | None = None
 ) -> None:
     if name in known and name != may_replace:
-        raise ConfigurationError(f"app {app.name!r}: the {noun} {name!r} is already brought by another app")
+        raise ConfigurationError(
+            f"app {app.name!r}: the {noun} {name!r} is already brought by another app; rename one of them"
+        )
     known[name] = value

@@ -313,7 +313,8 @@ def _dead_filters(
     if ids is None and kind is None and queue is None and fingerprint is None:
         raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
     if ids is not None:
-        check_whole("the number of ids", len(ids), 0, _FILTERED_MAX)
+        if len(ids) > _FILTERED_MAX:
+            raise InvalidInput(f"{len(ids)} at once, the limit is {_FILTERED_MAX}; send several", field="ids")
         for id in ids:
             check_id("ids", id)
     check_name("kind", kind)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
 import orjson
 
-from timebell.errors import ConfigurationError
+from timebell.errors import PortInUse
 
 HOST = "127.0.0.1"
 _HEAD_BYTES_MAX = 8_192
@@ -31,8 +32,8 @@ class HealthServer:
         try:
             self._server = await asyncio.start_server(self._serve, HOST, port, limit=_HEAD_BYTES_MAX)
         except OSError as error:
-            raise ConfigurationError(
-                f"port: {port} on {HOST} cannot be used ({error.strerror or error}); "
+            raise PortInUse(
+                f"port {port} on {HOST} cannot be had ({os.strerror(error.errno or 0)}); "
                 "stop what uses it, or choose another with --port"
             ) from error
 
@@ -65,13 +66,15 @@ class HealthServer:
         if path not in (b"/healthz", b"/readyz"):
             return _reply(HTTPStatus.NOT_FOUND, {"status": "not found"})
         if method not in (b"GET", b"HEAD"):
-            return _reply(HTTPStatus.METHOD_NOT_ALLOWED, {"status": "only GET is answered"}, allow="GET, HEAD")
+            return _reply(
+                HTTPStatus.METHOD_NOT_ALLOWED, {"status": "only GET is answered"}, allow="GET, HEAD"
+            )
         with_body = method == b"GET"
         if path == b"/healthz":
             return _reply(HTTPStatus.OK, {"status": "ok"}, with_body=with_body)
         reasons = list(await self._complaints())
         if reasons:
-            content = {"status": "not ready", "reasons": reasons}
+            content: dict[str, object] = {"status": "not ready", "reasons": reasons}
             return _reply(HTTPStatus.SERVICE_UNAVAILABLE, content, with_body=with_body)
         return _reply(HTTPStatus.OK, {"status": "ready"}, with_body=with_body)
 

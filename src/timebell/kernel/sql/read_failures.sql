@@ -17,12 +17,17 @@ WITH RECURSIVE tenants (tenant) AS (
     SELECT p.tenant, p.fingerprint, latest.*
     FROM (SELECT tenant, fingerprint FROM prints LIMIT :look_max::integer) p
     CROSS JOIN LATERAL (
-        SELECT d.id, d.kind, d.error_class, d.error, d.reason, d.died_at FROM timebell.dead_jobs d
-        WHERE d.tenant = p.tenant AND d.fingerprint = p.fingerprint
+        (
+            SELECT d.id, d.kind, d.error_class, d.error, d.reason, d.died_at FROM timebell.dead_jobs d
+            WHERE d.tenant = p.tenant AND d.fingerprint = p.fingerprint
+            ORDER BY d.died_at DESC, d.id DESC LIMIT 1
+        )
         UNION ALL
-        SELECT d.id, d.kind, d.error_class, d.error, d.reason, d.died_at FROM timebell.dead_jobs d
-        WHERE d.tenant = p.tenant AND d.fingerprint IS NULL AND p.fingerprint IS NULL
-        ORDER BY died_at DESC, id DESC LIMIT 1
+        (
+            SELECT d.id, d.kind, d.error_class, d.error, d.reason, d.died_at FROM timebell.dead_jobs d
+            WHERE d.tenant = p.tenant AND d.fingerprint IS NULL AND p.fingerprint IS NULL
+            ORDER BY d.died_at DESC, d.id DESC LIMIT 1
+        )
     ) latest
     WHERE (latest.died_at, latest.id) < (
         coalesce(:before_at::timestamptz, 'infinity'), coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
@@ -34,12 +39,17 @@ FROM page
 CROSS JOIN LATERAL (
     SELECT min(d.died_at) AS first_died_at, count(*) AS job_count
     FROM (
-        SELECT d.died_at, d.id FROM timebell.dead_jobs d
-        WHERE d.tenant = page.tenant AND d.fingerprint = page.fingerprint
+        (
+            SELECT d.died_at FROM timebell.dead_jobs d
+            WHERE d.tenant = page.tenant AND d.fingerprint = page.fingerprint
+            ORDER BY d.died_at, d.id LIMIT :count_max::integer + 1
+        )
         UNION ALL
-        SELECT d.died_at, d.id FROM timebell.dead_jobs d
-        WHERE d.tenant = page.tenant AND d.fingerprint IS NULL AND page.fingerprint IS NULL
-        ORDER BY died_at, id LIMIT :count_max::integer + 1
+        (
+            SELECT d.died_at FROM timebell.dead_jobs d
+            WHERE d.tenant = page.tenant AND d.fingerprint IS NULL AND page.fingerprint IS NULL
+            ORDER BY d.died_at, d.id LIMIT :count_max::integer + 1
+        )
     ) d
 ) counted
 ORDER BY page.died_at DESC, page.id DESC

@@ -1,0 +1,5 @@
+"""`python -m timebell` is the same as `timebell`."""
+
+from timebell.cli import main
+
+main()

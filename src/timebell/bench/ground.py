@@ -1,0 +1,122 @@
+"""The ground that every benchmark stands on: a throwaway server with durable defaults and a no-op handler."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+
+from timebell.config import Settings
+from timebell.db.embedded import EmbeddedServer
+from timebell.db.migrate import Slice, migrate
+from timebell.db.pool import Database
+from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
+from timebell.kernel.models import Mode
+
+KERNEL = Slice(name="kernel", schema="timebell", package="timebell.kernel.migrations")
+MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
+_CHUNK = 5_000
+_PAYLOAD = {"to": "recipient", "text": "t" * 120, "number": 42, "flags": [True, False]}
+
+
+class Tally:
+    """Counts what the no-op handler has seen."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def handle(self, job: Job) -> None:
+        self.count += 1
+
+
+@dataclass(slots=True)
+class Ground:
+    """A migrated database of its own and the URLs that lead to it."""
+
+    url: str
+    owner_url: str
+
+    async def open(self, tally: Tally, *, concurrency: int = 1_000) -> Timebell:
+        handlers = {f"bench.{mode}": Handler(run=tally.handle, mode=mode) for mode in MODES}
+        settings = Settings(concurrency=concurrency, node_name="bench")
+        bell = Timebell(
+            await Database.open(self.url, size=settings.pool_size),
+            registry=Registry([App(name="bench", handlers=handlers)]),
+            settings=settings,
+        )
+        await bell.declare()
+        return bell
+
+
+async def close(bell: Timebell) -> None:
+    await bell.close()
+    await bell.database.close()
+
+
+@asynccontextmanager
+async def throwaway(url: str | None = None, folder: Path | None = None) -> AsyncIterator[Ground]:
+    """A server that is gone afterwards, on disk and with durable defaults."""
+    home = Path(tempfile.mkdtemp(prefix="timebell-bench-", dir=folder))
+    try:
+        server = await EmbeddedServer.start(home / "data")
+        try:
+            owner = await asyncpg.connect(server.url(role="owner"))
+            try:
+                await migrate(owner, [KERNEL])
+            finally:
+                await owner.close()
+            yield Ground(server.url(), server.url(role="owner"))
+        finally:
+            await server.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def add_future(ground: Ground, count: int) -> None:
+    """Rows that are due in the coming weeks and must not cost anything now."""
+    connection = await asyncpg.connect(ground.owner_url)
+    try:
+        for begin in range(0, count, 100_000):
+            await connection.execute(
+                "INSERT INTO timebell.jobs (id, tenant, queue, kind, run_at, due_at, payload)"
+                " SELECT timebell.new_id(), 'default', 'default', 'bench.plain', at, at, $2::text::jsonb"
+                " FROM (SELECT now() + interval '1 day' + random() * interval '60 days' AS at"
+                "       FROM generate_series(1, $1)) AS future",
+                min(100_000, count - begin),
+                '{"to": "recipient", "text": "later"}',
+            )
+        await connection.execute("VACUUM (ANALYZE) timebell.jobs")
+    finally:
+        await connection.close()
+
+
+async def add_due(bell: Timebell, count: int, mode: Mode) -> None:
+    """Jobs that are due now."""
+    for begin in range(0, count, _CHUNK):
+        jobs = [
+            Enqueue(kind=f"bench.{mode}", payload=_PAYLOAD, delay=timedelta(0))
+            for _ in range(min(_CHUNK, count - begin))
+        ]
+        async with bell.transaction() as tx:
+            await bell.enqueue_many(tx, jobs)
+
+
+@asynccontextmanager
+async def held_snapshot(ground: Ground, wanted: bool) -> AsyncIterator[None]:
+    """A forgotten transaction somewhere else, which keeps every dead row alive."""
+    if not wanted:
+        yield
+        return
+    connection = await asyncpg.connect(ground.owner_url)
+    try:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await connection.execute("SELECT 1 FROM timebell.slots LIMIT 1")
+        yield
+    finally:
+        await connection.close()

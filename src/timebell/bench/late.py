@@ -1,0 +1,93 @@
+"""Late: how long after its due instant a job's handler begins, and whether any began before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, timedelta
+from typing import Any
+
+from timebell.bench.ground import Ground, Tally, add_future, close, throwaway
+from timebell.engine import Engine
+from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
+
+_AHEAD = timedelta(seconds=2)
+_LOAD_EVERY_SECONDS = 0.05
+
+
+class Lateness:
+    """Notes, on the database's own clock, how late each handler began."""
+
+    def __init__(self) -> None:
+        self.milliseconds: list[float] = []
+        self._engine: Engine | None = None
+
+    def watch(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def handle(self, job: Job) -> None:
+        assert self._engine is not None
+        self.milliseconds.append((self._engine.timekeeper.now() - job.due_at) / timedelta(milliseconds=1))
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
+
+
+async def late(*, rate: int, seconds: int, future: int) -> dict[str, Any]:
+    """Jobs at random instants of the coming two seconds, written while earlier ones run, beside future rows."""
+    async with throwaway() as ground:
+        await add_future(ground, future)
+        noted = await run_rate(ground, rate=rate, seconds=seconds)
+    ordered = sorted(noted.milliseconds)
+    return {
+        "bench": "late",
+        "rate": rate,
+        "seconds": seconds,
+        "future": future,
+        "n": len(ordered),
+        "p50_ms": percentile(ordered, 0.5),
+        "p99_ms": percentile(ordered, 0.99),
+        "max_ms": round(ordered[-1], 3),
+        "early": sum(1 for each in ordered if each < 0),
+    }
+
+
+async def run_rate(ground: Ground, *, rate: int, seconds: int) -> Lateness:
+    noted = Lateness()
+    bell = await ground.open(Tally())
+    app = App(name="bench", handlers={"bench.late": Handler(run=noted.handle)})
+    bell = Timebell(bell.database, registry=Registry([app]), settings=bell.settings)
+    engine = Engine(bell)
+    noted.watch(engine)
+    await engine.start()
+    try:
+        await _load(bell, engine, rate, seconds)
+        total = rate * seconds
+        for _ in range(2_000):
+            if len(noted.milliseconds) >= total:
+                break
+            await asyncio.sleep(0.01)
+        return noted
+    finally:
+        await engine.stop()
+        await close(bell)
+
+
+async def _load(bell: Timebell, engine: Engine, rate: int, seconds: int) -> None:
+    """Write the load in small transactions, evenly over the time, each job due up to two seconds later."""
+    written = 0
+    began = bell.clock.monotonic()
+    while written < rate * seconds:
+        elapsed = bell.clock.monotonic() - began
+        owed = min(rate * seconds, int(rate * (elapsed + _LOAD_EVERY_SECONDS))) - written
+        if owed > 0:
+            now = engine.timekeeper.now()
+            jobs = [
+                Enqueue(kind="bench.late", due_at=(now + _AHEAD * bell.chance.fraction()).astimezone(UTC))
+                for _ in range(owed)
+            ]
+            async with bell.transaction() as tx:
+                await bell.enqueue_many(tx, jobs)
+            written += owed
+        await asyncio.sleep(_LOAD_EVERY_SECONDS)

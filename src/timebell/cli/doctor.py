@@ -1,0 +1,246 @@
+"""`timebell doctor`: look at everything that has to fit, and say of each thing that does not what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from timebell.cli.common import json_option, place_options, run, settings_of
+from timebell.cli.printing import print_json, print_table
+from timebell.clock import SystemClock
+from timebell.config import Settings
+from timebell.db.migrate import SERVER_MAJOR_MIN
+from timebell.db.probe import ServerFacts, ask_server, hears_wakeups
+from timebell.engine.background import DATABASE_ERRORS
+from timebell.errors import TimebellError
+from timebell.kernel.app import Registry
+from timebell.kernel.insights import Insights
+from timebell.kernel.insights_records import Health
+from timebell.server import BUILT_IN, Place, database_place, open_bell
+
+Verdict = Literal["ok", "warn", "fail"]
+
+_SYSTEM_TIMEZONES = Path("/usr/share/zoneinfo/tzdata.zi")
+_SKEW_SECONDS_MAX = 1.0
+_SNAPSHOT_SECONDS_MAX = 600.0
+_LATE_SECONDS_MAX = 60.0
+_LOG_DAYS_MIN = 3
+_DISK_BYTES_LOW = 1_000_000_000
+_DISK_BYTES_MIN = 100_000_000
+_FAILURES = (TimebellError, *DATABASE_ERRORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at; a remedy where it is not as it should be."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    remedy: str | None = None
+
+
+@click.command()
+@json_option
+@place_options
+def doctor(as_json: bool, config: Path | None, data: Path | None) -> None:
+    """Look at everything that Timebell needs. Ends with 1 if something fails."""
+    findings = run(_examine(settings_of(config, data)))
+    is_well = all(finding.verdict != "fail" for finding in findings)
+    if as_json:
+        print_json({"is_well": is_well, "findings": findings})
+    else:
+        rows = [(each.verdict, each.name, each.found, each.remedy) for each in findings]
+        print_table(["", "what", "found", "what to do"], rows, empty="")
+    if not is_well:
+        raise click.exceptions.Exit(1)
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    findings = [_timezones()]
+    try:
+        async with database_place(settings, "find") as place:
+            facts = await ask_server(place.url, seconds=settings.connect_seconds)
+            connected = f"{place.shown} as {facts.role}, {facts.round_trip_seconds * 1000:.1f} ms"
+            findings.append(Finding(name="connection", verdict="ok", found=connected))
+            findings += [_version(facts), _clock(facts), *_role(facts, settings)]
+            findings.append(await _wakeups(place, settings))
+            findings += await _insides(place, settings)
+            if place.embedded is not None:
+                findings.append(_disk(place.embedded.folder))
+    except _FAILURES as error:
+        findings.append(
+            Finding(
+                name="connection",
+                verdict="fail",
+                found=str(error) or type(error).__name__,
+                remedy="correct DATABASE_URL or --data, and see that the server runs",
+            )
+        )
+    return findings
+
+
+def _timezones() -> Finding:
+    ours = str(import_module("tzdata").IANA_VERSION)
+    found = f"{ours} (tzdata {version('tzdata')})"
+    try:
+        with _SYSTEM_TIMEZONES.open(encoding="ascii", errors="replace") as file:
+            system = file.readline(100).removeprefix("# version ").strip()
+    except OSError:
+        return Finding(name="timezone data", verdict="ok", found=found)
+    if system == ours:
+        return Finding(name="timezone data", verdict="ok", found=f"{found}, the system's is the same")
+    return Finding(
+        name="timezone data",
+        verdict="warn",
+        found=f"{found}, the system's is {system}",
+        remedy="Timebell uses its own; bring the older one up to date, so that other programs agree",
+    )
+
+
+def _version(facts: ServerFacts) -> Finding:
+    if facts.major >= SERVER_MAJOR_MIN:
+        return Finding(name="server version", verdict="ok", found=f"PostgreSQL {facts.version}")
+    remedy = f"upgrade the server to PostgreSQL {SERVER_MAJOR_MIN} or newer"
+    return Finding(name="server version", verdict="fail", found=f"PostgreSQL {facts.version}", remedy=remedy)
+
+
+def _clock(facts: ServerFacts) -> Finding:
+    # The comparison is with this machine's own clock, which nothing else relies on.
+    here = datetime.now(UTC)  # noqa: TID251
+    skew = (here - facts.now).total_seconds() - facts.round_trip_seconds / 2
+    found = f"this machine is {skew:+.3f} s from the database"
+    if abs(skew) <= _SKEW_SECONDS_MAX + facts.round_trip_seconds:
+        return Finding(name="clock", verdict="ok", found=found)
+    return Finding(
+        name="clock",
+        verdict="warn",
+        found=found,
+        remedy="the database's clock decides what is due; synchronise both machines (NTP)",
+    )
+
+
+def _role(facts: ServerFacts, settings: Settings) -> list[Finding]:
+    """Behind a pooler nothing can be set at the start of a connection, so the role itself must bring it."""
+    lease_ms = int(settings.lease_seconds * 1000)
+    wanted: dict[str, tuple[Callable[[str], bool], str]] = {
+        "lock_timeout": (lambda value: 0 < int(value) <= 60_000, "5s"),
+        "idle_in_transaction_session_timeout": (
+            lambda value: 0 < int(value) < lease_ms,
+            f"{int(lease_ms * 2 / 3)}ms",
+        ),
+        "jit": (lambda value: value == "off", "off"),
+    }
+    findings = []
+    for name, (fits, better) in wanted.items():
+        value = facts.settings.get(name, "")
+        unit = "" if name == "jit" else " ms"
+        if fits(value):
+            findings.append(Finding(name=f"role's {name}", verdict="ok", found=f"{value}{unit}"))
+            continue
+        findings.append(
+            Finding(
+                name=f"role's {name}",
+                verdict="fail" if settings.pooled else "ok",
+                found=f"{value}{unit}" + ("" if settings.pooled else ", which each connection sets itself"),
+                remedy=f"ALTER ROLE {facts.role} SET {name} = '{better}'" if settings.pooled else None,
+            )
+        )
+    return findings
+
+
+async def _wakeups(place: Place, settings: Settings) -> Finding:
+    slower = f"jobs that are due at once start up to {settings.sweep_seconds:g} s later"
+    url = settings.listen_url or (None if settings.pooled else place.url)
+    if url is None:
+        return Finding(
+            name="wake-ups",
+            verdict="warn",
+            found="off behind the pooler",
+            remedy=f"set listen_url to a direct way to the server; until then {slower}",
+        )
+    try:
+        if await hears_wakeups(url):
+            return Finding(name="wake-ups", verdict="ok", found="a notification comes back")
+        found = "no notification came back"
+    except _FAILURES as error:
+        found = str(error) or type(error).__name__
+    return Finding(
+        name="wake-ups",
+        verdict="warn",
+        found=found,
+        remedy=f"let listen_url lead straight to the server, without a pooler; until then {slower}",
+    )
+
+
+async def _insides(place: Place, settings: Settings) -> list[Finding]:
+    try:
+        async with open_bell(place, settings, Registry([BUILT_IN])) as bell:
+            health = await Insights(bell.database, SystemClock()).health()
+    except _FAILURES as error:
+        # The error's own text names the remedy.
+        return [Finding(name="schema", verdict="fail", found=str(error) or type(error).__name__)]
+    fits = Finding(name="schema", verdict="ok", found="fits this version")
+    return [fits, _nodes(health), _lateness(health), _log(health, settings), _snapshot(health)]
+
+
+def _nodes(health: Health) -> Finding:
+    found = f"{health.node_count} alive, {health.unowned_slot_count} of 256 slots without one"
+    if health.node_count and not health.unowned_slot_count:
+        return Finding(name="nodes", verdict="ok", found=found)
+    remedy = (
+        "start `timebell up` or `timebell work`"
+        if not health.node_count
+        else "wait for a lease to pass; if it stays so, look at the logs of the nodes"
+    )
+    return Finding(name="nodes", verdict="warn", found=found, remedy=remedy)
+
+
+def _lateness(health: Health) -> Finding:
+    found = f"the oldest due job has waited {health.lateness_seconds:.1f} s"
+    if health.lateness_seconds <= _LATE_SECONDS_MAX:
+        return Finding(name="lateness", verdict="ok", found=found)
+    remedy = "see `timebell queues list` for pauses and limits, or start another node"
+    return Finding(name="lateness", verdict="warn", found=found, remedy=remedy)
+
+
+def _log(health: Health, settings: Settings) -> Finding:
+    days = health.log_days_ahead
+    found = f"prepared for {days} days ahead"
+    if days >= min(_LOG_DAYS_MIN, settings.log_partitions_ahead_days):
+        return Finding(name="job log", verdict="ok", found=found)
+    return Finding(
+        name="job log",
+        verdict="warn" if days > 0 else "fail",
+        found=found,
+        remedy="a running node prepares it; start one, or look in its log for why it cannot",
+    )
+
+
+def _snapshot(health: Health) -> Finding:
+    holder = health.oldest_snapshot
+    if holder is None or (holder.age_seconds or 0.0) <= _SNAPSHOT_SECONDS_MAX:
+        return Finding(name="oldest snapshot", verdict="ok", found="none that is old")
+    return Finding(
+        name="oldest snapshot",
+        verdict="warn",
+        found=f"process {holder.pid} ({holder.application_name or holder.role}), {holder.age_seconds:.0f} s old",
+        remedy=f"end that transaction; until then dead rows pile up: SELECT pg_terminate_backend({holder.pid})",
+    )
+
+
+def _disk(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 1e9:.1f} GB free beside {folder}"
+    if free >= _DISK_BYTES_LOW:
+        return Finding(name="disk", verdict="ok", found=found)
+    verdict: Verdict = "warn" if free >= _DISK_BYTES_MIN else "fail"
+    return Finding(name="disk", verdict=verdict, found=found, remedy="free some space there")

@@ -1,0 +1,99 @@
+"""How answers look: one JSON document for machines, a table for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from timebell.kernel.paging import Page
+
+
+def plain(value: Any) -> Any:
+    """Records as mappings, in the order of their fields; orjson knows the rest."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def print_json(value: Any) -> None:
+    """The only thing that a command with --json writes to standard output."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
+    sys.stdout.write(orjson.dumps(plain(value), option=options).decode())
+    sys.stdout.flush()
+
+
+def page_json(page: Page[Any]) -> dict[str, Any]:
+    """A list has the same shape here as over HTTP."""
+    return {"data": page.lines, "next_cursor": page.next_cursor, "has_more": page.next_cursor is not None}
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    rows = list(rows)
+    console = _console()
+    if not rows:
+        console.print(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(text(value) for value in row))
+    console.print(table)
+
+
+def print_page(columns: Sequence[str], page: Page[Any], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    print_table(columns, rows, empty=empty)
+    if page.next_cursor is not None:
+        _console().print(f"There is more: --cursor {page.next_cursor}")
+
+
+def print_fields(pairs: Iterable[tuple[str, Any]]) -> None:
+    """One record: what is not known of it is left out."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            table.add_row(name, text(value))
+    _console().print(table)
+
+
+def print_line(line: str) -> None:
+    _console().print(line)
+
+
+def text(value: Any) -> str:
+    """A value as a person reads it: instants in UTC to the millisecond, nothing for what is not known."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, UUID | str | int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(text(each) for each in value)
+    return orjson.dumps(plain(value)).decode()
+
+
+def _console() -> Console:
+    """As wide as the terminal; into a file or a pipe, wide enough that no line is broken."""
+    is_terminal = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout, width=None if is_terminal else 400, highlight=False, markup=False, emoji=False
+    )

@@ -1,0 +1,90 @@
+"""`timebell`: the commands in one place, and one clear line for everything that is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import NoReturn
+
+import click
+
+from timebell.cli.bench import bench
+from timebell.cli.check import check
+from timebell.cli.doctor import doctor
+from timebell.cli.jobs import dead, jobs, journey
+from timebell.cli.logs import without_passwords
+from timebell.cli.processes import config, migrate, up, work
+from timebell.cli.queues import nodes, queues
+from timebell.engine.background import DATABASE_ERRORS
+from timebell.errors import ConfigurationError, InvalidInput, TimebellError
+from timebell.version import __version__
+
+_FAILURE = 1
+_USAGE = 2
+_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="timebell", message="%(prog)s %(version)s")
+def program() -> None:
+    """Durable time for applications: what is owed, to whom and when."""
+
+
+for command in (up, work, migrate, bench, check, doctor, config, jobs, dead, journey, queues, nodes):
+    program.add_command(command)
+
+
+def main() -> NoReturn:
+    """Run the command that was asked for and end the process with its code."""
+    # Apps are named by their modules, and the folder one stands in is where one's own modules are.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    _end(_run())
+
+
+def _run() -> int:
+    try:
+        answer = program.main(prog_name="timebell", standalone_mode=False)
+        return answer if isinstance(answer, int) else 0
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.Abort:
+        return _INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _refuse(_explain(error), error.exit_code)
+    except TimebellError as error:
+        return _refuse(
+            str(error), _USAGE if isinstance(error, ConfigurationError | InvalidInput) else _FAILURE
+        )
+    except BrokenPipeError:
+        # Whoever read the answer has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except DATABASE_ERRORS as error:
+        return _refuse(f"the database failed: {str(error) or type(error).__name__}", _FAILURE)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _explain(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    help_for = "" if context is None else f" See `{context.command_path} --help`."
+    return " ".join(error.format_message().split()) + help_for
+
+
+def _refuse(reason: str, code: int) -> int:
+    click.echo(f"timebell: {without_passwords(reason)}", err=True)
+    return code
+
+
+def _end(code: int) -> NoReturn:
+    """A handler's thread that does not end would keep the process alive; its job was given back already."""
+    if any(thread.name.startswith("timebell") for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

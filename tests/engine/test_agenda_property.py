@@ -1,0 +1,231 @@
+"""Random edits of agendas beside a running engine: the pending jobs of a subject are always the plan of its state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.engine.agenda_world import SUBJECTS, Ground, World
+from timebell.kernel import Step
+from timebell.testing.database import TestDatabase
+
+MINUTE = timedelta(minutes=1)
+# Steps share a coarse grid of instants around now, so that edits meet what is there.
+_GRID = timedelta(minutes=5)
+_LADDER = "d"
+
+subjects = st.sampled_from(SUBJECTS)
+words = st.sampled_from(["done", "done", "fail", "fail_once", "snooze_once", "cancel", "hang", "hang"])
+
+
+@st.composite
+def wishes(draw: st.DrawFn, key: str) -> dict[str, Any]:
+    """A step without its time, which depends on when it is stated."""
+    late = draw(st.sampled_from(["skip", "run", "grace"]))
+    return {
+        "key": key,
+        "cells": draw(st.integers(-2, 4)),
+        "is_on_the_quarter": draw(st.booleans()),
+        "by_offset": draw(st.booleans()),
+        "kind": draw(st.sampled_from(["p.plain", "p.external", "p.external", "p.inside"])),
+        "payload": {"do": draw(words), "edition": draw(st.integers(0, 1))},
+        "late": late,
+        "grace": draw(st.integers(1, 9)) * MINUTE if late == "grace" else timedelta(0),
+        "expires_after": draw(st.sampled_from([None, None, MINUTE, 7 * MINUTE])),
+        "ordered": draw(st.booleans()),
+        "once": draw(st.sampled_from([False, False, True])),
+    }
+
+
+@st.composite
+def agendas(draw: st.DrawFn) -> list[dict[str, Any]]:
+    keys = draw(st.lists(st.sampled_from("abc"), unique=True, max_size=3))
+    return [draw(wishes(key)) for key in keys]
+
+
+@st.composite
+def ladders(draw: st.DrawFn) -> dict[str, Any] | None:
+    """A step that states another agenda when it runs, or none."""
+    if not draw(st.booleans()):
+        return None
+    return {
+        "cells": draw(st.integers(0, 3)),
+        "do": draw(st.sampled_from(["done", "fail_once"])),
+        "then": draw(agendas()),
+    }
+
+
+class AgendaMachine(RuleBasedStateMachine):
+    """Each rule is one thing that may happen to two subjects; the invariant is asked after each."""
+
+    def __init__(self, runner: asyncio.Runner, ground: Ground) -> None:
+        super().__init__()
+        self._runner = runner
+        self._run(ground.clear())
+        self.world = World(ground)
+
+    def _run(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(doing)
+
+    def teardown(self) -> None:
+        self._run(self.world.end())
+
+    @initialize()
+    def begin(self) -> None:
+        self._run(self.world.start_node())
+
+    @invariant()
+    def the_pending_jobs_are_the_plan(self) -> None:
+        self._run(self.world.check())
+
+    def _plan(
+        self, agenda: list[dict[str, Any]], ladder: dict[str, Any] | None = None
+    ) -> tuple[datetime | None, list[Step]]:
+        cell = self.world.now.replace(second=0) - (self.world.now.minute % 5) * MINUTE
+        steps = [_step(wish, cell) for wish in agenda]
+        if ladder is not None:
+            number = len(self.world.plans)
+            anchor, then = self._plan(ladder["then"])
+            # What it states is skipped when late, or it could run beside the step that stated it.
+            then = [_step({**wish, "late": "skip", "grace": timedelta(0)}, cell) for wish in ladder["then"]]
+            self.world.plans[number] = (anchor, then)
+            at = cell + ladder["cells"] * _GRID + timedelta(seconds=45)
+            payload = {"do": ladder["do"], "plan": number}
+            steps.append(Step(key=_LADDER, kind="p.ladder", at=at, payload=payload))
+        return cell, steps
+
+    @rule(subject=subjects, agenda=agendas(), ladder=ladders())
+    def set_agenda(self, subject: str, agenda: list[dict[str, Any]], ladder: dict[str, Any] | None) -> None:
+        self._run(self.world.set_agenda(subject, *self._plan(agenda, ladder)))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects, first=agendas(), second=agendas())
+    def set_two_agendas_at_once(
+        self, subject: str, first: list[dict[str, Any]], second: list[dict[str, Any]]
+    ) -> None:
+        self._run(self.world.set_two_agendas_at_once(subject, [self._plan(first), self._plan(second)]))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects, agenda=agendas(), minutes=st.integers(1, 12))
+    def set_agenda_while_steps_start(self, subject: str, agenda: list[dict[str, Any]], minutes: int) -> None:
+        """What is due is started, or edited, but not both."""
+        until = self.world.now + minutes * MINUTE
+        # A transaction of their own would wait for the agenda, and this test for them.
+        waits = any(
+            job.run_at <= until and job.kind in ("p.inside", "p.ladder")
+            for model in self.world.models.values()
+            for job in model.jobs.values()
+        )
+        if not waits:
+            self.world.clock.move_to(until)
+        self._run(self.world.set_agenda_while_the_engine_starts(subject, *self._plan(agenda)))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects)
+    def clear_agenda(self, subject: str) -> None:
+        self._run(self.world.set_agenda(subject, None, []))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects, minutes=st.integers(0, 9), word=words)
+    def enqueue_beside_the_agenda(self, subject: str, minutes: int, word: str) -> None:
+        self._run(self.world.enqueue(subject, minutes * MINUTE, {"do": word}))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects)
+    def cancel_by_subject(self, subject: str) -> None:
+        self._run(self.world.cancel(subject))
+        self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects, data=st.data())
+    def cancel_by_id(self, subject: str, data: st.DataObject) -> None:
+        model = self.world.models[subject]
+        ids = [*model.jobs, *model.finals]
+        if ids:
+            self._run(self.world.cancel(subject, data.draw(st.sampled_from(ids))))
+            self._run(self.world.come_to_rest())
+
+    @rule(subject=subjects, data=st.data())
+    def make_a_step_stale(self, subject: str, data: st.DataObject) -> None:
+        jobs = [job.id for job in self.world.models[subject].jobs.values() if job.key and not job.is_running]
+        if jobs:
+            self._run(self.world.make_stale(data.draw(st.sampled_from(jobs)), subject))
+
+    @precondition(lambda self: self.world.engine is not None)
+    @rule(minutes=st.integers(1, 25))
+    def advance(self, minutes: int) -> None:
+        self._run(self.world.advance(self.world.now + minutes * MINUTE))
+
+    @precondition(lambda self: self.world.hanging)
+    @rule(data=st.data(), word=st.sampled_from(["done", "fail", "snooze", "cancel"]))
+    def let_one_go_on(self, data: st.DataObject, word: str) -> None:
+        id = data.draw(st.sampled_from(list(self.world.hanging)))
+        self._run(self.world.release(id, word))
+
+    @precondition(lambda self: self.world.engine is not None)
+    @rule(comes_back=st.booleans())
+    def crash(self, comes_back: bool) -> None:
+        self._run(self.world.crash())
+        if comes_back:
+            self._run(self.world.start_node())
+
+    @precondition(lambda self: self.world.engine is None)
+    @rule(minutes=st.integers(0, 12))
+    def come_back(self, minutes: int) -> None:
+        until = self.world.now + minutes * MINUTE
+        ladders = any(
+            job.kind == "p.ladder" and job.run_at <= until
+            for model in self.world.models.values()
+            for job in model.jobs.values()
+        )
+        if not ladders:
+            self.world.clock.move_to(until)
+        self._run(self.world.start_node())
+
+
+def _step(wish: dict[str, Any], cell: datetime) -> Step:
+    shift = wish["cells"] * _GRID + timedelta(seconds=15 if wish["is_on_the_quarter"] else 0)
+    when: dict[str, Any] = {"offset": shift} if wish["by_offset"] else {"at": cell + shift}
+    rest = {name: wish[name] for name in ("late", "grace", "expires_after", "ordered", "once")}
+    return Step(key=wish["key"], kind=wish["kind"], payload=wish["payload"], **when, **rest)
+
+
+def _explore(database: TestDatabase, examples: int, steps: int, *, is_fixed: bool) -> None:
+    with asyncio.Runner() as runner:
+        ground = runner.run(Ground.open(database))
+        try:
+            run_state_machine_as_test(
+                lambda: AgendaMachine(runner, ground),  # type: ignore[arg-type]
+                settings=settings(
+                    max_examples=examples,
+                    stateful_step_count=steps,
+                    deadline=None,
+                    database=None,
+                    derandomize=is_fixed,
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+        finally:
+            runner.run(ground.close())
+
+
+def test_pending_jobs_are_always_the_plan(database_url: TestDatabase) -> None:
+    _explore(database_url, 30, 20, is_fixed=True)
+
+
+@pytest.mark.slow
+def test_pending_jobs_are_always_the_plan_at_length(database_url: TestDatabase) -> None:
+    _explore(database_url, 300, 40, is_fixed=False)

@@ -1,0 +1,114 @@
+"""A job that kills its node is found out and buried; whoever ran beside it is not."""
+
+from __future__ import annotations
+
+from typing import get_args
+from uuid import UUID
+
+import pytest
+
+from tests.engine.support import Cluster, ClusterNode, Hold, Owner
+from timebell.kernel import App, Enqueue, Handler, Job
+from timebell.kernel.models import Mode
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+LIVES_MAX = 12
+
+
+def mortal_app(fatal: Hold, ran: list[UUID]) -> App:
+    """Handlers of every mode; one whose payload says so ends the node's life instead of answering."""
+
+    async def run(job: Job) -> None:
+        if job.payload.get("is_killer"):
+            await fatal.stop()
+        ran.append(job.id)
+
+    return App(name="t", handlers={f"t.{mode}": Handler(run=run, mode=mode) for mode in MODES})
+
+
+async def enqueue_all(node: ClusterNode, killers: list[Mode], innocents_a_mode: int) -> list[UUID]:
+    """Killers spread among innocents of every mode; answers with the ids of the killers."""
+    jobs = [Enqueue(kind=f"t.{mode}") for _ in range(innocents_a_mode) for mode in MODES]
+    places = [(number + 1) * len(jobs) // (len(killers) + 1) + number for number in range(len(killers))]
+    for place, mode in zip(places, killers, strict=True):
+        jobs.insert(place, Enqueue(kind=f"t.{mode}", payload={"is_killer": True}))
+    async with node.bell.transaction() as tx:
+        enqueued = await node.bell.enqueue_many(tx, jobs)
+    return [enqueued[place].id for place in places]
+
+
+async def live_until_well(
+    cluster: Cluster, killers: list[Mode], *, is_restart: bool, innocents_a_mode: int = 10
+) -> tuple[int, list[UUID]]:
+    """One node after another, until one survives; answers with how many died, and the killers."""
+    ids: list[UUID] = []
+    ran: list[UUID] = []
+    for death_count in range(LIVES_MAX):
+        fatal = Hold("before", "death")
+        node = await cluster.node([mortal_app(fatal, ran)], node_name="one", is_alone=is_restart)
+        ids = ids or await enqueue_all(node, killers, innocents_a_mode)
+        if not await node.survives(fatal):
+            await (cluster.kill_only(node) if is_restart else cluster.kill(node))
+            continue
+        return death_count, ids
+    raise AssertionError(f"{LIVES_MAX} nodes died")
+
+
+@pytest.mark.parametrize("is_restart", [False, True], ids=["another node takes over", "the node restarts"])
+@pytest.mark.parametrize("mode", MODES)
+async def test_one_killer_is_dead_after_three_crashes_and_its_neighbours_are_done(
+    cluster: Cluster, owner: Owner, mode: Mode, is_restart: bool
+) -> None:
+    """Failure 6: a crash charges all that was started; three would bury innocents, and what bears no mark is
+    never counted."""
+    death_count, killers = await live_until_well(cluster, [mode], is_restart=is_restart)
+
+    assert death_count == 3
+    assert [row["id"] for row in await owner.rows("SELECT id FROM timebell.dead_jobs")] == killers
+    assert await owner.jobs() == []
+    assert len(await owner.log("done")) == 3 * 10
+
+
+async def test_killers_of_every_mode_bury_nobody_else(cluster: Cluster, owner: Owner) -> None:
+    """More plain jobs than run at once under suspicion, so that several crashes find new neighbours."""
+    killers: list[Mode] = ["plain", "plain", "external", "transactional"]
+    _, ids = await live_until_well(cluster, killers, is_restart=False, innocents_a_mode=30)
+
+    dead = {row["id"] for row in await owner.rows("SELECT id FROM timebell.dead_jobs")}
+    assert dead == set(ids)
+    assert await owner.jobs() == []
+    assert len(await owner.log("done")) == 3 * 30
+
+
+async def test_an_orderly_stop_makes_nobody_suspect(cluster: Cluster, owner: Owner) -> None:
+    ran: list[UUID] = []
+    first = await cluster.node([mortal_app(Hold("before", "death"), ran)])
+    async with first.bell.transaction() as tx:
+        await first.bell.enqueue(tx, "t.plain")
+    await first.close()
+    first.is_gone = True
+    second = await cluster.node([mortal_app(Hold("before", "death"), ran)])
+    assert all(each.suspect_until is None for each in second.engine.node.owned.values())
+    await second.run_due()
+    assert second.stage.counts["start_jobs"] == 0
+    assert len(ran) == 1
+
+
+async def test_a_backlog_does_not_keep_suspects_from_their_turn(cluster: Cluster, owner: Owner) -> None:
+    """They run one at a time, so they may go first: nobody waits long behind them."""
+    ran: list[UUID] = []
+    fatal = Hold("before", "death")
+    first = await cluster.node([mortal_app(fatal, ran)])
+    async with first.bell.transaction() as tx:
+        await first.bell.enqueue_many(tx, [Enqueue(kind="t.external", payload={"is_killer": True})])
+    assert not await first.survives(fatal)
+    async with first.bell.transaction() as tx:
+        await first.bell.enqueue_many(tx, [Enqueue(kind="t.external") for _ in range(500)])
+    await cluster.kill(first)
+    await owner.rows("UPDATE timebell.jobs SET payload = '{}'")
+    (suspect,) = [job["id"] for job in await owner.jobs() if job["started_by"] is not None]
+
+    second = await cluster.node([mortal_app(Hold("before", "death"), ran)], concurrency=5)
+    await second.run_due()
+    assert len(ran) == 501
+    assert ran.index(suspect) < 100

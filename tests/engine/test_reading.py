@@ -1,0 +1,168 @@
+"""Finding what is due: from where each read begins, whom it finds, and that nothing fires early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.engine.support import Cluster, Owner, Stage
+from timebell.clock import SystemClock
+from timebell.db.pool import Database, Row, Session
+from timebell.engine.store import EngineStore
+from timebell.engine.timekeeper import Timekeeper
+from timebell.kernel import App, Enqueue, Job
+from timebell.testing.database import TestDatabase
+
+SWEEP = timedelta(seconds=0.5)
+
+
+class Ran:
+    def __init__(self) -> None:
+        self.ids: list[UUID] = []
+        self.app = App(name="t", handlers={"t.act": self._act})
+
+    async def _act(self, job: Job) -> None:
+        self.ids.append(job.id)
+
+
+@pytest.fixture
+def ran() -> Ran:
+    return Ran()
+
+
+@pytest.fixture
+def positions(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """From which instants the reads began, every slot and lane of each."""
+    begun: list[datetime] = []
+    read_due = EngineStore.read_due
+
+    async def watched(self: EngineStore, session: Session, **arguments: Any) -> Sequence[Row]:
+        begun.extend(at for _, _, at, _ in arguments["positions"])
+        return await read_due(self, session, **arguments)
+
+    monkeypatch.setattr(EngineStore, "read_due", watched)
+    return begun
+
+
+async def test_between_two_full_sweeps_no_read_begins_far_behind(
+    cluster: Cluster, ran: Ran, positions: list[datetime]
+) -> None:
+    """Failure 9: a sweep without a lower bound walks all the dead entries that an old snapshot keeps."""
+    node = await cluster.node([ran.app], full_sweep_seconds=60)
+    await node.turn()
+    positions.clear()
+    for _ in range(8):
+        cluster.clock.move(SWEEP)
+        await node.turn()
+    assert len(positions) >= 8 * 256
+    assert min(positions) >= cluster.clock.now - 8 * SWEEP - timedelta(seconds=5)
+
+    positions.clear()
+    cluster.clock.move(timedelta(seconds=60))
+    await node.engine.beat()
+    await node.turn()
+    assert min(positions) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def test_a_job_without_a_subject_has_a_slot_and_runs(cluster: Cluster, owner: Owner, ran: Ran) -> None:
+    """Failure 17: a slot computed from nothing would be nothing, and nobody would read it."""
+    node = await cluster.node([ran.app])
+    async with node.bell.transaction() as tx:
+        jobs = await node.bell.enqueue_many(tx, [Enqueue(kind="t.act") for _ in range(50)])
+    slots = {job["slot"] for job in await owner.jobs()}
+    assert None not in slots
+    assert len(slots) > 10
+    await node.turn()
+    assert sorted(ran.ids) == sorted(job.id for job in jobs)
+
+
+async def test_a_job_enqueued_in_sql_is_found_by_the_next_sweep(cluster: Cluster, caller: Any, ran: Ran) -> None:
+    """Failure 19: nothing tells the node after that commit, so the sweep is what finds it."""
+    node = await cluster.node([ran.app])
+    await node.turn()
+    cluster.clock.move(timedelta(seconds=0.1))
+    id = await caller.fetchval("SELECT timebell.enqueue('t.act', p_now => $1)", cluster.clock.now)
+    await node.turn()
+    assert ran.ids == []
+    cluster.clock.move(SWEEP)
+    await node.turn()
+    assert ran.ids == [id]
+
+
+async def test_a_job_that_another_process_commits_late_is_found_by_the_full_sweep(
+    cluster: Cluster, caller: Any, ran: Ran
+) -> None:
+    """Its due instant lies further back than any other sweep looks."""
+    node = await cluster.node([ran.app], full_sweep_seconds=60)
+    await node.turn()
+    await caller.execute("BEGIN")
+    id = await caller.fetchval("SELECT timebell.enqueue('t.act', p_now => $1)", cluster.clock.now)
+    for _ in range(3):
+        cluster.clock.move(timedelta(seconds=10))
+        await node.engine.beat()
+        await node.turn()
+    await caller.execute("COMMIT")
+    cluster.clock.move(SWEEP)
+    await node.turn()
+    assert ran.ids == []
+    cluster.clock.move(timedelta(seconds=30))
+    await node.engine.beat()
+    await node.turn()
+    assert ran.ids == [id]
+
+
+async def test_nothing_fires_before_its_instant(cluster: Cluster, ran: Ran) -> None:
+    node = await cluster.node([ran.app])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=1))
+    cluster.clock.move(timedelta(seconds=1) - timedelta(microseconds=1))
+    await node.turn()
+    assert ran.ids == []
+    cluster.clock.move(timedelta(microseconds=1))
+    await node.turn()
+    assert len(ran.ids) == 1
+
+
+class Stopwatch(SystemClock):
+    """The database has its own time; this process measures its own by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class SlowLine(Stage):
+    """A statement, or its reply, takes ten seconds on the way."""
+
+    def __init__(self, stopwatch: Stopwatch, moment: str) -> None:
+        super().__init__()
+        self._stopwatch = stopwatch
+        self._moment = moment
+
+    async def _pass(self, moment: Any, name: str) -> None:
+        if (moment, name) == (self._moment, "read_clock"):
+            self._stopwatch.seconds += 10
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_the_estimate_of_the_databases_time_is_never_ahead_of_it(
+    database_url: TestDatabase, moment: str
+) -> None:
+    """Failure 18: the way there must not count at all; the way back makes the estimate late, never early."""
+    stopwatch = Stopwatch()
+    database = await Database.open(database_url.url, gate=SlowLine(stopwatch, moment))
+    timekeeper = Timekeeper(stopwatch)
+    try:
+        async with database.connection() as session:
+            said = await timekeeper.anchor(session)
+    finally:
+        await database.close()
+    assert timekeeper.now() == said
+    stopwatch.seconds += 3
+    assert timekeeper.now() == said + timedelta(seconds=3)

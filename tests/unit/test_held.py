@@ -1,0 +1,311 @@
+"""The jobs a node holds in memory: their order, their turns, what was seen, and what stays in the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from timebell.engine.held import CRITICAL, NORMAL, Entry, Held
+
+QUICK = settings(max_examples=60, deadline=None)
+NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+_numbers = count(1)
+
+
+def row(**values: Any) -> dict[str, Any]:
+    return {
+        "id": UUID(int=next(_numbers)),
+        "version": 1,
+        "slot": 0,
+        "lane": NORMAL,
+        "run_at": NOW,
+        "tenant": "acme",
+        "queue": "default",
+        "priority": 0,
+        "crash_count": 0,
+        **values,
+    }
+
+
+def make(*, total_max: int = 1_000, pair_max: int = 1_000) -> Held:
+    return Held(total_max=total_max, pair_max=pair_max)
+
+
+def admit_all(entry: Entry) -> bool:
+    return True
+
+
+def choose(
+    held: Held,
+    number: int = 1_000,
+    *,
+    budgets: dict[str, int] | None = None,
+    admit: Callable[[Entry], bool] = admit_all,
+    now: datetime = NOW,
+) -> list[Entry]:
+    held.promote(now)
+    return held.choose(number, {} if budgets is None else budgets, admit)
+
+
+def tenants(entries: list[Entry]) -> list[str]:
+    return [entry.pair[0] for entry in entries]
+
+
+def test_nothing_is_chosen_before_it_is_due() -> None:
+    held = make()
+    held.accept(row(run_at=NOW + SECOND))
+    assert held.earliest_run_at() == NOW + SECOND
+    assert choose(held) == []
+    assert [entry.run_at for entry in choose(held, now=NOW + SECOND)] == [NOW + SECOND]
+    assert len(held) == 0
+
+
+@pytest.mark.req("M-5.2")
+@QUICK
+@given(st.lists(st.tuples(st.integers(-30, 0), st.integers(-2, 2)), max_size=40))
+def test_in_one_tenants_queue_priority_goes_first_and_then_the_oldest(jobs: list[tuple[int, int]]) -> None:
+    held = make()
+    for seconds, priority in jobs:
+        held.accept(row(run_at=NOW + seconds * SECOND, priority=priority))
+    order = [(-entry.row["priority"], entry.run_at) for entry in choose(held)]
+    assert order == sorted((-priority, NOW + seconds * SECOND) for seconds, priority in jobs)
+
+
+def test_jobs_of_one_instant_keep_the_order_in_which_they_were_read() -> None:
+    held = make()
+    rows = [row() for _ in range(50)]
+    for each in rows:
+        held.accept(each)
+    assert [entry.id for entry in choose(held)] == [each["id"] for each in rows]
+
+
+@pytest.mark.req("U-15")
+@QUICK
+@given(
+    backlog=st.integers(0, 300),
+    others=st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    at_once=st.integers(1, 40),
+)
+def test_a_backlog_delays_another_tenant_by_its_turns_only(
+    backlog: int, others: list[int], at_once: int
+) -> None:
+    held = make()
+    for _ in range(backlog):
+        held.accept(row(tenant="loud", run_at=NOW - SECOND))
+    for number, jobs in enumerate(others):
+        for _ in range(jobs):
+            held.accept(row(tenant=f"quiet {number}"))
+    begun: list[str] = []
+    while chosen := choose(held, at_once):
+        begun += tenants(chosen)
+    assert len(begun) == backlog + sum(others)
+    for number in range(len(others)):
+        first = begun.index(f"quiet {number}")
+        before = Counter(begun[:first])
+        assert all(jobs <= 8 for jobs in before.values()), "somebody had two turns before another had one"
+
+
+@pytest.mark.req("U-15")
+def test_tenants_and_queues_take_turns_also_from_one_pass_to_the_next() -> None:
+    held = make()
+    for _ in range(24):
+        for tenant, queue in (("a", "mail"), ("a", "sms"), ("b", "mail")):
+            held.accept(row(tenant=tenant, queue=queue))
+    turns = [Counter(entry.pair for entry in choose(held, 8)) for _ in range(9)]
+    assert turns == 3 * [{("a", "mail"): 8}, {("a", "sms"): 8}, {("b", "mail"): 8}]
+
+
+def test_critical_jobs_go_first_and_suspects_last() -> None:
+    held = make()
+    for lane, crash_count in ((NORMAL, 1), (NORMAL, 0), (CRITICAL, 0)):
+        for tenant in ("a", "b"):
+            held.accept(row(tenant=tenant, lane=lane, crash_count=crash_count))
+    kinds = [(entry.lane, entry.row["crash_count"]) for entry in choose(held)]
+    assert kinds == [(CRITICAL, 0)] * 2 + [(NORMAL, 0)] * 2 + [(NORMAL, 1)] * 2
+
+
+@QUICK
+@given(
+    jobs=st.lists(st.sampled_from(["mail", "sms", "free"]), max_size=60),
+    budgets=st.fixed_dictionaries({"mail": st.integers(-1, 20), "sms": st.integers(-1, 20)}),
+    tenant_count=st.integers(1, 5),
+)
+def test_a_budget_is_used_up_and_never_passed(
+    jobs: list[str], budgets: dict[str, int], tenant_count: int
+) -> None:
+    held = make()
+    for number, queue in enumerate(jobs):
+        held.accept(row(tenant=f"tenant {number % tenant_count}", queue=queue))
+    asked = dict(budgets)
+    chosen = Counter(entry.pair[1] for entry in choose(held, budgets=budgets))
+    for queue in ("mail", "sms"):
+        assert chosen[queue] == min(jobs.count(queue), max(0, asked[queue]))
+        assert budgets[queue] == asked[queue] - chosen[queue]
+    assert chosen["free"] == jobs.count("free")
+    assert held.ready_counts() == {
+        queue: jobs.count(queue) - chosen[queue] for queue in set(jobs) if jobs.count(queue) > chosen[queue]
+    }
+
+
+def test_a_job_that_is_not_admitted_holds_up_its_own_queue_alone() -> None:
+    held = make()
+    for tenant in ("a", "b", "c"):
+        for _ in range(3):
+            held.accept(row(tenant=tenant))
+    assert Counter(tenants(choose(held, admit=lambda entry: entry.pair[0] != "b"))) == {"a": 3, "c": 3}
+    assert tenants(choose(held)) == ["b"] * 3
+
+
+def test_what_is_stale_takes_no_turn_from_the_others() -> None:
+    held = make()
+    for tenant, slot in (("stale", 1), ("blocked", 2), ("free", 3)):
+        held.accept(row(tenant=tenant, slot=slot))
+    held.promote(NOW)
+    held.drop_slots({1})
+    assert tenants(choose(held, admit=lambda entry: entry.pair[0] != "blocked")) == ["free"]
+
+
+def test_one_version_is_held_once() -> None:
+    held, first = make(), row()
+    assert held.accept(first)
+    assert not held.accept(first)
+    assert [entry.version for entry in choose(held)] == [1]
+    assert not held.accept(first), "it runs now"
+
+
+def test_a_later_version_takes_the_place_of_an_earlier_one() -> None:
+    held, first = make(), row()
+    held.accept(first)
+    assert held.accept({**first, "version": 2, "run_at": NOW + SECOND})
+    assert choose(held) == []
+    assert [entry.version for entry in choose(held, now=NOW + SECOND)] == [2]
+    assert len(held) == 0
+
+
+def test_what_is_over_stays_seen_until_the_reads_that_may_bring_it_back_have_ended() -> None:
+    held, first = make(), row()
+    held.accept(first)
+    (entry,) = choose(held)
+    held.read_begins()
+    held.read_begins()
+    held.retire([entry])
+    held.read_ends()
+    assert not held.accept(first), "a read that began before may still bring it"
+    held.read_ends()
+    assert held.accept(first)
+
+
+def test_a_retry_is_seen_although_the_read_of_its_last_version_is_still_open() -> None:
+    held, first = make(), row()
+    held.accept(first)
+    (entry,) = choose(held)
+    held.read_begins()
+    held.retire([entry])
+    assert held.accept({**first, "version": 2})
+    held.read_ends()
+    assert not held.accept({**first, "version": 2})
+
+
+def test_what_was_forgotten_counts_when_it_is_read_again() -> None:
+    held, first = make(), row()
+    held.accept(first)
+    (entry,) = choose(held)
+    held.forget(entry)
+    assert held.accept(first)
+
+
+def test_what_is_held_again_comes_back_at_its_instant() -> None:
+    held = make()
+    held.accept(row())
+    (entry,) = choose(held)
+    held.hold_again(entry, NOW + SECOND)
+    assert choose(held) == []
+    assert choose(held, now=NOW + SECOND) == [entry]
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30), st.booleans())
+def test_a_slot_that_leaves_and_comes_back_brings_each_job_once(
+    jobs: list[tuple[int, bool]], is_promoted: bool
+) -> None:
+    held = make()
+    rows = [row(slot=slot, run_at=NOW if is_due else NOW + SECOND) for slot, is_due in jobs]
+    for each in rows:
+        held.accept(each)
+    if is_promoted:
+        held.promote(NOW)
+    held.drop_slots({0, 1})
+    for each in rows:
+        assert held.accept(each) is (each["slot"] in (0, 1))
+    chosen = choose(held, now=NOW + SECOND)
+    assert sorted(entry.id for entry in chosen) == sorted(each["id"] for each in rows)
+    assert len(held) == 0
+
+
+def test_the_excess_of_a_tenants_queue_stays_behind_a_mark() -> None:
+    held = make(pair_max=4)
+    rows = [row(run_at=NOW + number * SECOND) for number in range(6)]
+    assert [held.accept(each) for each in rows] == [True] * 4 + [False] * 2
+    assert held.accept(row(tenant="another"))
+    assert held.overflow == {("acme", "default"): {(0, NORMAL): (rows[4]["run_at"], rows[4]["id"])}}
+    assert list(held.take_overflow()) == []
+    choose(held, 2, now=NOW + SECOND)
+    assert [pair for pair, _ in held.take_overflow()] == [("acme", "default")]
+    assert held.overflow == {}
+
+
+@QUICK
+@given(
+    jobs=st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.integers(0, 3)), max_size=120
+    ),
+    total_max=st.integers(1, 20),
+    pair_max=st.integers(1, 8),
+    at_once=st.integers(1, 10),
+)
+def test_however_little_is_held_the_marks_bring_everything_back_once(
+    jobs: list[tuple[str, str, int]], total_max: int, pair_max: int, at_once: int
+) -> None:
+    """The table is read in due order, as the reader does: once through, then on from each mark."""
+    held = make(total_max=total_max, pair_max=min(pair_max, total_max))
+    table = [
+        row(tenant=tenant, queue=queue, slot=slot, run_at=NOW - (len(jobs) - number) * SECOND)
+        for number, (tenant, queue, slot) in enumerate(jobs)
+    ]
+    for each in table:
+        held.accept(each)
+    begun: list[UUID] = []
+    for _ in range(10 * len(table) + 10):
+        chosen = choose(held, at_once)
+        begun += [entry.id for entry in chosen]
+        done = {entry.id for entry in chosen}
+        table = [each for each in table if each["id"] not in done]
+        held.retire(chosen)
+        for pair, marks in held.take_overflow():
+            for each in table:
+                mark = marks.get((each["slot"], each["lane"]))
+                is_beyond = mark is not None and (each["run_at"], each["id"]) >= mark
+                if (each["tenant"], each["queue"]) == pair and is_beyond:
+                    held.accept(each)
+    assert table == [], "lost behind a mark"
+    assert len(begun) == len(set(begun)) == len(jobs)
+    assert len(held) == 0
+    assert held.overflow == {}
+
+
+def test_marks_leave_with_their_slots() -> None:
+    held = make(pair_max=1)
+    for slot in (0, 1, 1):
+        held.accept(row(slot=slot))
+    held.drop_slots({1})
+    choose(held)
+    assert all(not marks for _, marks in held.take_overflow())
