@@ -23,7 +23,7 @@ def test_a_port_in_use(place: Path) -> None:
     assert not (place / "data").exists()
 
 
-@pytest.mark.parametrize("name", ["up", "work", "check", "nodes", "migrate"])
+@pytest.mark.parametrize("name", ["up", "work", "nodes"])
 def test_a_server_that_does_not_answer(name: str) -> None:
     port = ["--port", free_port()] if name == "up" else []
     done = command(name, *port, DATABASE_URL=NOBODY)

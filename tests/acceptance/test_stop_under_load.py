@@ -55,10 +55,10 @@ async def _elsewhere(_: Job) -> None:
 
 async def enqueue(folder: Path, count: int) -> None:
     handlers = {kind: Handler(run=_elsewhere, mode="external") for kind in ("flood.write", "flood.send")}
-    async with running(App(name="flood", handlers=handlers), data=folder, engine=False) as bell:
-        async with bell.transaction() as tx:
-            for kind in handlers:
-                await bell.enqueue_many(tx, [Enqueue(kind=kind)] * count)
+    app = App(name="flood", handlers=handlers)
+    async with running(app, data=folder, engine=False) as bell, bell.transaction() as tx:
+        for kind in handlers:
+            await bell.enqueue_many(tx, [Enqueue(kind=kind)] * count)
 
 
 async def ask(folder: Path, query: str) -> Any:

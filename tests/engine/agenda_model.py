@@ -16,7 +16,6 @@ from timebell.kernel import AgendaDiff, Job, Step
 RETRY_DELAYS = (timedelta(seconds=61), timedelta(seconds=303))
 SNOOZE = timedelta(seconds=121)
 MAX_ATTEMPTS = 3
-CRASHES_MAX = 3
 
 Outcome = Literal["done", "fail", "snooze", "cancel"]
 
@@ -35,7 +34,6 @@ class Owed:
     order: int | None = None
     attempt: int = 0
     runs: int = 0
-    crashes: int = 0
     is_running: bool = False
     is_cancelled: bool = False
     is_given_up: bool = False
@@ -54,9 +52,7 @@ class Owed:
             return None
         if self.is_flagged:
             return "cancelled"
-        if self.expires_at is not None and self.expires_at <= now:
-            return "expired"
-        return "dead" if self.crashes >= CRASHES_MAX else None
+        return "expired" if self.expires_at is not None and self.expires_at <= now else None
 
 
 @dataclass(slots=True)
@@ -236,7 +232,7 @@ class SubjectModel:
         else:
             job.run_at = now + (SNOOZE if outcome == "snooze" else RETRY_DELAYS[job.attempt - 1])
             job.attempt -= outcome == "snooze"
-            job.is_running, job.crashes = False, 0
+            job.is_running = False
 
     def _end(self, job: Owed, state: str) -> None:
         del self.jobs[job.id]
@@ -247,17 +243,15 @@ class SubjectModel:
     def recover(self) -> None:
         """A new node found what the dead one had started."""
         for job in self.jobs.values():
-            if job.is_running:
-                job.is_running = False
-                job.crashes += 1
+            job.is_running = False
 
-    def settle(self, now: datetime, *, a_suspect_hangs: bool) -> None:
+    def settle(self, now: datetime) -> None:
         """The engine has come to rest: whatever is still due must have a reason to wait."""
         for job in list(self.jobs.values()):
             if (state := job.ends_untried(now)) is not None:
                 self._end(job, state)
         for job in self.jobs.values():
-            may_wait = job.is_stale or self._is_behind(job, now) or (job.crashes > 0 and a_suspect_hangs)
+            may_wait = job.is_stale or self._is_behind(job, now)
             assert job.is_running or job.run_at > now or may_wait, f"{job.key} was due and did not run"
 
     def plan(self) -> set[tuple[str, datetime]]:

@@ -133,11 +133,16 @@ class World:
     def now(self) -> datetime:
         return self.clock.now
 
+    def is_due_by(self, instant: datetime, *kinds: str) -> bool:
+        """Whether a job of one of these kinds becomes due until then."""
+        jobs = [job for model in self.models.values() for job in model.jobs.values()]
+        return any(job.kind in kinds and job.run_at <= instant for job in jobs)
+
     async def _run(self, job: Job) -> Outcome:
         with self._heard():
             owed = self._model(job).begin(job, self.now)
             word = job.payload["do"]
-            if word == "hang" and owed.runs == 1 and owed.kind != "p.inside":
+            if word == "hang" and owed.runs == 1 and owed.kind == "p.external":
                 self.hanging[job.id] = asyncio.get_running_loop().create_future()
                 self.somebody_hangs.set()
                 word = await self.hanging[job.id]
@@ -248,7 +253,9 @@ class World:
         engine, self.engine = self.engine, None
         worker = engine.worker
         self.bell.wakeups.unsubscribe(worker.hint)
-        await _cut([*(each.task for each in worker.attempts.running.values() if each.task is not None)])
+        await _cut(
+            [*(each.activity for each in worker.attempts.running.values() if each.activity is not None)]
+        )
         await _cut([*worker.background.going_on])
         worker.close()
         if engine._lease_connection is not None:
@@ -277,12 +284,9 @@ class World:
     async def come_to_rest(self) -> None:
         """Let the node do all that it can do at this instant, then ask what it has left undone."""
         await self._come_to_rest()
-        suspects = [
-            job.crashes for model in self.models.values() for job in model.jobs.values() if job.is_running
-        ]
         if self.engine is not None:
             for model in self.models.values():
-                model.settle(self.now, a_suspect_hangs=any(suspects))
+                model.settle(self.now)
 
     async def _come_to_rest(self) -> None:
         if self.engine is None:
@@ -294,9 +298,9 @@ class World:
         for _ in range(_PASSES_MAX):
             await worker.tick()
             going = {
-                each.task
+                each.activity
                 for each in worker.attempts.running.values()
-                if each.task is not None and each.entry.id not in self.hanging
+                if each.activity is not None and each.entry.id not in self.hanging
             } | worker.background.going_on
             if going:
                 self.somebody_hangs.clear()

@@ -179,19 +179,22 @@ class ClusterNode:
         async with asyncio.timeout(_DEADLINE_SECONDS):
             return await driving
 
+    def connections(self) -> list[Any]:
+        """Every connection that the node has open."""
+        pool: Any = self.bell.database._pool
+        opened = [*(holder._con for holder in pool._holders), self.engine._lease_connection]
+        return [each for each in opened if each is not None and not each.is_closed()]
+
     async def kill(self, admin: Any) -> None:
         """Die at once: whatever goes on stops where it is, and the server sees every connection break."""
         self.is_gone = True
-        pool = self.bell.database._pool
-        connections = [holder._con for holder in pool._holders if holder._con is not None]
-        if self.engine._lease_connection is not None:
-            connections.append(self.engine._lease_connection)
-        pids = [each.get_server_pid() for each in connections if not each.is_closed()]
+        connections = self.connections()
+        pids = [each.get_server_pid() for each in connections]
         for each in connections:
             each.terminate()
-        pool.terminate()
+        self.bell.database._pool.terminate()
         running = self.engine.worker.attempts.running.values()
-        going_on = {each.task for each in running if each.task is not None}
+        going_on = {each.activity for each in running if each.activity is not None}
         going_on |= self.engine.worker.background.going_on
         if self._driving is not None:
             going_on.add(self._driving)  # type: ignore[arg-type]
@@ -237,7 +240,7 @@ class Cluster:
         bell = Timebell(
             database,
             registry=Registry(apps),
-            settings=Settings(pooled=pooled, **settings),
+            settings=Settings(database_url=self.url, pooled=pooled, **settings),
             clock=clock or self.clock,
             chance=Chance(len(self._nodes) + 1),
         )

@@ -109,7 +109,8 @@ async def test_a_write_that_waited_for_the_new_owner_leaves_its_retry_alone(
     await caller.execute("BEGIN")
     await caller.execute("UPDATE timebell.slots SET owner = -1, epoch = epoch + 1 WHERE slot = $1", slot)
     await caller.execute(
-        "UPDATE timebell.jobs SET version = 2, attempt = 1, run_at = run_at + interval '1 minute' WHERE id = $1", id
+        "UPDATE timebell.jobs SET version = 2, attempt = 1, run_at = run_at + interval '1 minute' WHERE id = $1",
+        id,
     )
     async with node.bell.database.connection() as session:
         stale = asyncio.ensure_future(write(EngineStore(cluster.clock), session, id, fence))
@@ -197,7 +198,9 @@ async def test_a_paused_worker_cannot_finish_a_plain_job_whose_slot_another_has_
 
 
 @pytest.mark.req("U-2")
-async def test_a_paused_worker_that_lost_its_lease_starts_nothing_more(cluster: Cluster, owner: Owner) -> None:
+async def test_a_paused_worker_that_lost_its_lease_starts_nothing_more(
+    cluster: Cluster, owner: Owner
+) -> None:
     ran: Ran = []
     second_stage = Stage()
     paused = await cluster.node([app_of("external", ran)])

@@ -227,6 +227,13 @@ async def test_five_at_once_over_three_nodes_is_five_at_every_moment(cluster: Cl
     starts = Starts(cluster.clock)
     nodes = await three_nodes(cluster, starts.app(Queue(name="q", concurrency=5), mode))
     await enqueue(nodes[0], 200)
+    starts.until = asyncio.Event()
+    await begin_some(nodes, starts, 5)
+    for _ in range(10):
+        cluster.clock.move(timedelta(milliseconds=60))
+        await begin_some(nodes, starts, 5)
+    starts.until.set()
+    starts.until = None
     await pass_time(cluster, nodes, 3 * SECOND, timedelta(milliseconds=60))
     assert len(starts.at) == len(starts.begun) == 200
     assert starts.most_running == 5
@@ -253,7 +260,7 @@ async def test_permits_die_with_their_node(cluster: Cluster, owner: Owner) -> No
     app = starts.app(Queue(name="q", concurrency=4), "external")
     doomed = await cluster.node([app])
     await enqueue(doomed, 20)
-    await begin_some(doomed, starts, 4)
+    await begin_some([doomed], starts, 4)
     survivor = await cluster.node([app])
     await survivor.run_due()
     assert starts.running == 4, "the limit is used up"
@@ -269,15 +276,16 @@ async def test_permits_die_with_their_node(cluster: Cluster, owner: Owner) -> No
     )
 
 
-async def begin_some(node: ClusterNode, starts: Starts, number: int) -> None:
-    for _ in range(10_000):
-        await node.engine.worker.tick()
+async def begin_some(nodes: Sequence[ClusterNode], starts: Starts, number: int) -> None:
+    """Let the nodes go on, with handlers that wait, until so many run."""
+    for _ in range(1_000):
+        for node in nodes:
+            await node.engine.worker.tick()
+        going_on = [each for node in nodes for each in node.engine.worker.background.going_on]
+        await asyncio.wait([*going_on, asyncio.ensure_future(asyncio.sleep(0))], timeout=1.0)
         if starts.running == number:
             return
-        await asyncio.sleep(0)
-        if node.engine.worker.background.going_on:
-            await asyncio.wait(node.engine.worker.background.going_on, timeout=1.0)
-    raise AssertionError("not begun")
+    raise AssertionError(f"{starts.running} run, not {number}")
 
 
 @pytest.mark.req("U-8")
@@ -317,7 +325,7 @@ async def test_what_is_given_back_while_a_job_ends_is_not_used_as_well(cluster: 
     greedy = await cluster.node([app])
     starts.until = asyncio.Event()
     await enqueue(greedy, 400)
-    await begin_some(greedy, starts, 2)
+    await begin_some([greedy], starts, 2)
     other = await cluster.node([app])
     await settle([greedy, other])
     await other.run_due()

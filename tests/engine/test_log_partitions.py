@@ -139,3 +139,19 @@ async def test_a_finish_goes_on_while_the_pruner_waits_for_a_reader(
     await node.go_on(finish)
     await node.run_due()
     assert len(await owner.log("done")) == 1
+
+
+async def test_a_partition_is_made_beside_a_reader_of_the_log(
+    cluster: Cluster, owner: Owner, caller: Any
+) -> None:
+    """Failure 14: to make a partition in its place would wait for every reader, and have every finish wait."""
+    node = await cluster.node([app_of("plain")])
+    last = (await partitions(owner))[-1]
+    await owner.connection.execute(f"DROP TABLE timebell.{last}")
+    await caller.execute("BEGIN")
+    await caller.execute("SELECT count(*) FROM timebell.job_log")
+    async with asyncio.timeout(2):
+        await node.engine.pruner.tick()
+    assert (await partitions(owner))[-1] == last
+    indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'timebell' AND tablename = $1"
+    assert await owner.value(indexes, last) == await owner.value(indexes, "job_log")

@@ -142,9 +142,9 @@ async def test_a_finish_that_is_not_committed_yet_does_not_let_the_job_be_read_a
     commit = node.stage.hold("before", "COMMIT")
     write.release()
     await node.passes_until(commit.reached.is_set)
-    reads = node.stage.counts["read_due"]
-    node.engine.worker.sweep()
-    await node.passes_until(lambda: node.stage.counts["read_due"] > reads + 5)
+    worker, reads = node.engine.worker, node.stage.counts["read_due"]
+    worker.sweep()
+    await node.passes_until(lambda: node.stage.counts["read_due"] > reads and not worker.has_work())
     commit.release()
     await node.passes_until(lambda: node.engine.worker.counters.done >= JOBS - 1)
     await caller.execute("ROLLBACK")

@@ -80,7 +80,9 @@ async def test_a_job_without_a_subject_has_a_slot_and_runs(cluster: Cluster, own
     assert sorted(ran.ids) == sorted(job.id for job in jobs)
 
 
-async def test_a_job_enqueued_in_sql_is_found_by_the_next_sweep(cluster: Cluster, caller: Any, ran: Ran) -> None:
+async def test_a_job_enqueued_in_sql_is_found_by_the_next_sweep(
+    cluster: Cluster, caller: Any, ran: Ran
+) -> None:
     """Failure 19: nothing tells the node after that commit, so the sweep is what finds it."""
     node = await cluster.node([ran.app])
     await node.turn()

@@ -19,7 +19,9 @@ async def enqueue(node: ClusterNode) -> UUID:
 
 
 @pytest.mark.parametrize("mode", ["plain", "external", "transactional"])
-async def test_a_retry_within_the_read_ahead_is_seen_again(cluster: Cluster, owner: Owner, mode: Mode) -> None:
+async def test_a_retry_within_the_read_ahead_is_seen_again(
+    cluster: Cluster, owner: Owner, mode: Mode
+) -> None:
     """Failure 11: seen by its id alone, the job would be hidden from the reads that bring its retry."""
     attempts: list[int] = []
 

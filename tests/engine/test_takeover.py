@@ -46,7 +46,9 @@ async def hand_over(old: ClusterNode, new: ClusterNode) -> set[int]:
     return set(new.engine.node.owned)
 
 
-async def test_a_slot_moves_during_a_long_send_and_nothing_is_sent_twice(cluster: Cluster, owner: Owner) -> None:
+async def test_a_slot_moves_during_a_long_send_and_nothing_is_sent_twice(
+    cluster: Cluster, owner: Owner
+) -> None:
     """Failure 5: the new owner leaves started rows of a living node alone, and the old one's finish counts."""
     send = LongSend("external")
     old = await cluster.node([send.app])

@@ -25,7 +25,7 @@ async def let_run(h: Harness, reached: asyncio.Event) -> None:
         await worker.tick()
         if reached.is_set():
             return
-        going_on = [attempt.task for attempt in worker.attempts.running.values() if attempt.task is not None]
+        going_on = [attempt.activity for attempt in worker.attempts.running.values() if attempt.activity is not None]
         await asyncio.wait([*going_on, *worker.background.going_on, _tick()], timeout=0.01)
     raise AssertionError("the handler never came so far")
 

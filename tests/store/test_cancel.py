@@ -71,15 +71,17 @@ async def test_what_has_ended_answers_with_its_state(bell: Timebell, tables: Tab
 
 
 async def test_a_retry_in_the_log_is_no_end(bell: Timebell, tables: Tables) -> None:
-    id = await enqueue(bell)
-    await tables.rows(
-        "INSERT INTO timebell.job_log (id, tenant, queue, kind, version, attempt, state, due_at, finished_at) "
-        "VALUES ($1, 'default', 'default', 'office.ring', 9, 1, 'pending', $2, $2)",
-        id,
-        NOW,
-    )
+    id, unknown = await enqueue(bell), uuid4()
     assert await cancel(bell, id=id) == [("cancelled", "cancelled")]
+    for retried in (id, unknown):
+        await tables.rows(
+            "INSERT INTO timebell.job_log (id, tenant, queue, kind, version, attempt, state, due_at, "
+            "finished_at) VALUES ($1, 'default', 'default', 'office.ring', 9, 1, 'pending', $2, $2)",
+            retried,
+            NOW,
+        )
     assert await cancel(bell, id=id) == [("already_final", "cancelled")]
+    assert await cancel(bell, id=unknown) == [("not_found", None)]
 
 
 async def test_a_dead_job_is_final_even_when_its_log_was_pruned(bell: Timebell, tables: Tables) -> None:

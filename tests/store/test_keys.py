@@ -149,7 +149,13 @@ async def test_a_key_belongs_to_a_tenant_and_a_kind(bell: Timebell, tables: Tabl
         await enqueue(bell, tenant="acme"),
         await enqueue(bell, kind="office.post"),
     ]
+    again = [
+        await enqueue(bell),
+        await enqueue(bell, tenant="acme"),
+        await enqueue(bell, kind="office.post"),
+    ]
     assert [job.created for job in made] == [True, True, True]
+    assert [(job.id, job.created) for job in again] == [(job.id, False) for job in made]
     assert len(await tables.jobs()) == 3
 
 

@@ -151,12 +151,12 @@ def test_a_long_value_is_not_shown_whole() -> None:
     assert len(str(refusal.value)) < 200
 
 
-@pytest.mark.parametrize(
-    "record", [Queue(name="mail"), Enqueue(kind="office.ring")], ids=["Queue", "Enqueue"]
-)
-def test_records_do_not_change(record: Any) -> None:
+def test_records_do_not_change() -> None:
+    queue, asked = Queue(name="mail"), Enqueue(kind="office.ring")
     with pytest.raises(FrozenInstanceError):
-        record.priority = 9
+        queue.burst = 9  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        asked.priority = 9  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_registry_knows_what_its_apps_bring() -> None:
         False,
     )
     assert set(registry.queues) == {"default", "mail"}
-    with pytest.raises(UnknownKind, match="no handler is registered for 'office.open'; load the app"):
+    with pytest.raises(UnknownKind, match=r"no handler is registered for 'office\.open'; load the app"):
         registry.handler("office.open")
 
 
@@ -294,7 +294,7 @@ async def test_only_a_transactional_handler_has_a_transaction() -> None:
     job = Job(
         id=UUID(int=1), tenant="default", kind="office.ring", queue="mail", payload={}, due_at=NOW, attempt=1
     )
-    with pytest.raises(NoTransaction, match="only a transactional handler has job.tx; declare"):
+    with pytest.raises(NoTransaction, match=r"only a transactional handler has job\.tx; declare"):
         _ = job.tx
     assert await job.heartbeat()
     job.is_cancel_requested = True

@@ -24,7 +24,8 @@ def plain(value: Any) -> Any:
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return value
+    # The driver has ids of a class of its own, which orjson does not take for ids.
+    return str(value) if isinstance(value, UUID) else value
 
 
 def print_json(value: Any) -> None:

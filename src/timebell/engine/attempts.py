@@ -72,7 +72,7 @@ class Attempts:
             is_probe=is_probe,
         )
         self.running[entry] = running
-        running.task = asyncio.create_task(self._attempt(running))
+        running.activity = asyncio.create_task(self._attempt(running))
 
     async def _attempt(self, running: Running) -> None:
         entry = running.entry
@@ -118,8 +118,8 @@ class Attempts:
         for running in list(self.running.values()):
             if running.deadline <= now and not running.has_timed_out and not running.has_answered:
                 running.has_timed_out = True
-                assert running.task is not None
-                running.task.cancel()
+                assert running.activity is not None
+                running.activity.cancel()
 
     def next_watch_in(self) -> float | None:
         return max(0.0, self._next_watch - self._timekeeper.monotonic()) if self.running else None
@@ -128,8 +128,8 @@ class Attempts:
         """The node stops and will not wait any longer: what still runs is given back."""
         for running in [each for each in self.running.values() if not each.has_answered]:
             running.is_interrupted = True
-            assert running.task is not None
-            running.task.cancel()
+            assert running.activity is not None
+            running.activity.cancel()
 
     def unmarked_slots(self) -> set[int]:
         """The slots in which something runs that only the slot's epoch protects."""

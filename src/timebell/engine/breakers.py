@@ -22,6 +22,7 @@ from timebell.rules.breaker import (
 )
 
 _DESTINATIONS_MAX = 10_000
+_PROBE_TIME = timedelta(seconds=5)
 
 
 class Breakers:
@@ -39,9 +40,13 @@ class Breakers:
     def may_pass(self, destination: str, now: datetime) -> Passage:
         return may_pass(self._states.get(destination, CLOSED), now)
 
-    def open_until(self, destination: str) -> datetime | None:
+    def hold_until(self, destination: str, now: datetime) -> datetime:
+        """When to ask again: at the end of the spell, or soon where a probe is out that may end it."""
         spell = self._states.get(destination, CLOSED).spell
-        return spell.until if spell is not None else None
+        if spell is None:
+            return now
+        until = min(spell.until, now + _PROBE_TIME) if spell.probes_out else spell.until
+        return max(until, now)
 
     async def refresh(self, session: Session) -> None:
         """Take over what other nodes opened, and let go of what they closed."""
@@ -51,11 +56,9 @@ class Breakers:
                 del self._states[destination]
         for destination, row in shared.items():
             length = timedelta(seconds=row["open_seconds"])
-            state = self._states.get(destination, CLOSED)
-            probes_out = state.spell.probes_out if state.spell is not None else 0
             self._states[destination] = BreakerState(
                 failures=row["failure_count"],
-                spell=OpenSpell(length=length, until=row["open_until"], probes_out=probes_out),
+                spell=OpenSpell(length=length, until=row["open_until"], probes_out=int(row["is_probed"])),
             )
 
     async def claim_probe(self, destination: str, now: datetime, incarnation: int) -> bool:

@@ -128,7 +128,7 @@ class Engine:
     async def _pass(self, seconds: float) -> None:
         await self.worker.tick()
         going_on = {
-            attempt.task for attempt in self.worker.attempts.running.values() if attempt.task is not None
+            attempt.activity for attempt in self.worker.attempts.running.values() if attempt.activity is not None
         }
         going_on |= self.worker.background.going_on
         if going_on:

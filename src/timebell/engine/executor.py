@@ -56,7 +56,7 @@ class Running:
     has_timed_out: bool = False
     has_answered: bool = False
     is_interrupted: bool = False
-    task: asyncio.Task[None] | None = None
+    activity: asyncio.Task[None] | None = None
 
 
 class NotToBeHad(Exception):
@@ -134,6 +134,14 @@ class Executor:
         except _Undo:
             assert settlement is not None
             return settlement, None
+        except asyncpg.CheckViolationError as error:
+            if error.table_name != "job_log":
+                raise
+            # The log has no partition for today. The attempt is undone, and made again as if it had not been.
+            async with self._database.connection() as session:
+                days_ahead = self._settings.log_partitions_ahead_days
+                await self._store.ensure_log_partitions(session, days_ahead=days_ahead)
+            raise NotToBeHad from None
         return settlement, tx
 
     async def _lock(self, running: Running, tx: Transaction) -> Job:

@@ -297,7 +297,7 @@ class Starter:
         if passage == "probe" and await self._breakers.claim_probe(destination, now, self._node.incarnation):
             entry.is_probe = True
             return True
-        until = max(self._breakers.open_until(destination) or now, now)
+        until = self._breakers.hold_until(destination, now)
         # Spread over a second, so that what waited together does not come back together.
         until += timedelta(seconds=self._chance.fraction())
         self.ended(entry)

@@ -14,6 +14,7 @@ from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
+from timebell.engine.behind import Behind
 from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
@@ -105,7 +106,7 @@ class Worker:
         )
         self._pauses: set[tuple[str, str]] = set()
         self._unpark = True
-        self._behind: dict[tuple[str, str], list[Entry]] = {}
+        self._behind = Behind()
         node.serve(self)
         bell.wakeups.subscribe(self.hint)
 
@@ -116,6 +117,8 @@ class Worker:
             self.background.begin("settle", self._settler.flush, most=_FLUSHES_MAX)
         if not self._timekeeper.is_anchored or self._starter.is_stopping or not self._node.may_start():
             return 0.05
+        if not self._is_starting():
+            self._behind.nothing_is_starting()
         self._reader.plan()
         if self._reader.is_wanted():
             self.background.begin("read", self._read)
@@ -254,7 +257,9 @@ class Worker:
         row = entry.row
         seconds = _LOOK_AGAIN_SECONDS
         if row["step_order"] is not None:
-            self._behind.setdefault((row["tenant"], row["subject"]), []).append(entry)
+            if not self._behind.wait(entry):
+                self._reader.hint({entry.slot: row["run_at"]})
+                return
             seconds = _BEHIND_AN_EARLIER_STEP_SECONDS
         self._reader.revisit(entry.slot, row["run_at"], seconds)
 
@@ -275,10 +280,15 @@ class Worker:
             self.counters.done += 1
         else:
             self.counters.ended += 1
-        row = settlement.entry.row
-        if row["step_order"] is not None:
-            for behind in self._behind.pop((row["tenant"], row["subject"]), ()):
-                self._reader.hint({behind.slot: behind.row["run_at"]})
+        if settlement.entry.row["step_order"] is not None:
+            behind = self._behind.ended(settlement.entry, is_starting=self._is_starting())
+            if behind is not None:
+                slot, run_at = behind
+                self._reader.hint({slot: run_at})
+
+    def _is_starting(self) -> bool:
+        """Whether a start may be under way whose answer has not come back."""
+        return bool(self._starter.marking_count or self.attempts.running)
 
     def _retried(self, settlement: Settlement, version: int, run_at: datetime) -> None:
         """A retry that lands behind the cursor would not be read before the next sweep; it is read at once."""

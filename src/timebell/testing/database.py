@@ -24,7 +24,6 @@ from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import Slice, migrate
 from timebell.db.provision import Connection, close_public_schema, provision_database
 from timebell.errors import DatabaseUnavailable
-from timebell.kernel.app import App
 
 KERNEL = Slice(name="kernel", schema="timebell", package="timebell.kernel.migrations")
 TEMPLATE = "timebell_template"
@@ -42,14 +41,6 @@ FAST: Mapping[str, str] = {
 _TURN_SECONDS = 120.0
 _LONGEST_RUN_SECONDS = 3600.0
 _POLL_SECONDS = 0.02
-
-
-def slices_of(apps: Sequence[App]) -> list[Slice]:
-    """The kernel, and the apps that bring migrations, each with a schema of its name."""
-    return [
-        KERNEL,
-        *(Slice(name=app.name, schema=app.name, package=app.migrations) for app in apps if app.migrations),
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

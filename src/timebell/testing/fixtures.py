@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from timebell.kernel.app import App
-from timebell.testing.database import DatabaseFactory, TestDatabase, slices_of
+from timebell.kernel.app import App, Registry
+from timebell.server import slices_of
+from timebell.testing.database import DatabaseFactory, TestDatabase
 from timebell.testing.harness import Harness, harness
 from timebell.testing.run_folder import make_run_folder
 
@@ -61,7 +62,7 @@ async def timebell_server() -> AsyncIterator[DatabaseFactory]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def timebell_template(timebell_server: DatabaseFactory, timebell_apps: Sequence[App]) -> None:
     """The migrated database that those of the tests are copies of."""
-    await timebell_server.make_template(slices_of(timebell_apps))
+    await timebell_server.make_template(slices_of(Registry(timebell_apps)))
 
 
 @pytest_asyncio.fixture

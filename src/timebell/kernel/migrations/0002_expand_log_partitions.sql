@@ -15,12 +15,15 @@ BEGIN
     END IF;
     FOR day_number IN 0 .. days_ahead + 1 LOOP
         partition := 'job_log_' || to_char(first_day + day_number, 'YYYYMMDD');
-        IF to_regclass('timebell.' || partition) IS NULL THEN
-            EXECUTE format(
-                'CREATE TABLE IF NOT EXISTS timebell.%I PARTITION OF timebell.job_log FOR VALUES FROM (%L) TO (%L)',
-                partition, first_day + day_number, first_day + day_number + 1);
-            made := made + 1;
-        END IF;
+        CONTINUE WHEN to_regclass('timebell.' || partition) IS NOT NULL;
+        -- One maker at a time. A table that is made apart and attached holds up nobody who reads or writes the log;
+        -- PARTITION OF would wait for every reader, and every finish would wait behind it.
+        LOCK TABLE timebell.job_log IN SHARE UPDATE EXCLUSIVE MODE;
+        CONTINUE WHEN to_regclass('timebell.' || partition) IS NOT NULL;
+        EXECUTE format('CREATE TABLE timebell.%I (LIKE timebell.job_log INCLUDING ALL)', partition);
+        EXECUTE format('ALTER TABLE timebell.job_log ATTACH PARTITION timebell.%I FOR VALUES FROM (%L) TO (%L)',
+            partition, first_day + day_number, first_day + day_number + 1);
+        made := made + 1;
     END LOOP;
     RETURN made;
 END $$;

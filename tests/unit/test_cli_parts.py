@@ -1,0 +1,72 @@
+"""The small parts of the command line: what is masked, how values look, what a check reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from timebell.cli.check import _report
+from timebell.cli.logs import without_passwords
+from timebell.cli.printing import plain, text
+from timebell.kernel.insights_records import JobLine
+
+AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+LINE = JobLine(
+    id=UUID(int=7),
+    tenant="t",
+    kind="a.b",
+    queue="q",
+    state="done",
+    due_at=AT,
+    attempt=1,
+    started_at=AT,
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("see postgresql://me:secret@host:5432/db now", "see postgresql://me:***@host:5432/db now"),
+        ("postgresql://:s3cr%40t@h/d and amqp://u:p@q/", "postgresql://:***@h/d and amqp://u:***@q/"),
+        ("http://127.0.0.1:8080/readyz", "http://127.0.0.1:8080/readyz"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+    ],
+)
+def test_passwords_do_not_reach_the_log(given: str, shown: str) -> None:
+    assert without_passwords(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        (True, "yes"),
+        (1234.5, "1,234.5"),
+        (3.0, "3"),
+        (AT + timedelta(microseconds=1_500), "2026-01-05 09:00:00.001Z"),
+        (["a", 2], "a, 2"),
+        ({"a": UUID(int=1)}, '{"a":"00000000-0000-0000-0000-000000000001"}'),
+    ],
+)
+def test_how_a_value_looks(value: object, shown: str) -> None:
+    assert text(value) == shown
+
+
+def test_a_record_becomes_a_mapping_in_the_order_of_its_fields() -> None:
+    assert list(plain(LINE))[:3] == ["id", "tenant", "kind"]
+    assert plain((LINE,))[0]["id"] == str(UUID(int=7))
+
+
+def test_a_check_reports_the_late_and_the_early() -> None:
+    lines = [replace(LINE, started_at=AT + timedelta(milliseconds=number)) for number in range(-1, 99)]
+    report = _report(120, 10.0, lines)
+    assert (report.jobs, report.finished, report.early) == (120, 100, 1)
+    assert (report.p50_ms, report.p99_ms, report.max_ms) == (48.0, 97.0, 98.0)
+
+
+def test_a_check_without_a_job_that_ran_has_no_figures() -> None:
+    report = _report(10, 1.0, [replace(LINE, state="expired", started_at=None)])
+    assert (report.finished, report.p50_ms, report.max_ms) == (0, None, None)
