@@ -31,7 +31,7 @@ log = structlog.get_logger("timebell.server")
 
 CHECK_KIND = "timebell.check"
 _READY_SECONDS = 3.0
-_SETTLE_SECONDS = 2.0
+_LEAVE_SECONDS = 2.5
 _CLOSE_SECONDS = 1.0
 _LOOK_AT_SERVER_SECONDS = 0.5
 
@@ -213,7 +213,7 @@ async def _engine(bell: Timebell, place: Place) -> AsyncIterator[Engine]:
         await engine.start()
         yield engine
     finally:
-        await _bounded("stopping", engine.stop(), bell.settings.stop_seconds + _SETTLE_SECONDS)
+        await _bounded("stopping", engine.stop(), bell.settings.stop_seconds + _LEAVE_SECONDS)
 
 
 async def _bounded(doing: str, ending: Coroutine[Any, Any, None], seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from tests.acceptance.processes import Process, clean_environment, free_port
-from timebell.testing.run_folder import roomy_folder
+from timebell.testing.fixtures import RUN_FOLDER
 
 
 class Up(Protocol):
@@ -25,8 +26,8 @@ class Work(Protocol):
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder for everything of one test. Not below pytest's own, which is closed to the server's user."""
-    top = Path(tempfile.mkdtemp(prefix="timebell-acceptance-", dir=roomy_folder()))
+    """A folder for everything of one test, below the folder of the run, so that a killed run leaves no rubbish."""
+    top = Path(tempfile.mkdtemp(prefix="timebell-acceptance-", dir=os.environ[RUN_FOLDER]))
     top.chmod(0o755)
     yield top
     shutil.rmtree(top, ignore_errors=True)
@@ -75,7 +76,7 @@ def work(place: Path, processes: list[Process]) -> Work:
 
 @pytest.fixture(scope="session")
 def pattern_folder() -> Iterator[Path]:
-    top = Path(tempfile.mkdtemp(prefix="timebell-acceptance-", dir=roomy_folder()))
+    top = Path(tempfile.mkdtemp(prefix="timebell-acceptance-", dir=os.environ[RUN_FOLDER]))
     top.chmod(0o755)
     port = free_port()
     process = Process(top / "pattern", "up", "--data", top / "data", "--port", port, port=port)

@@ -30,7 +30,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("TIMEBELL_") and name != "DATABASE_URL"
     }
-    return {**kept, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    return {**kept, "PYTHONPATH": str(SOURCE), **variables}
 
 
 def free_port() -> int:

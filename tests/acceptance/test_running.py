@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 import timebell
@@ -15,6 +16,19 @@ from timebell import App, Handler, Job
 from timebell.config import Settings
 from timebell.errors import ConfigurationError
 from timebell.testing.database import TestDatabase
+
+
+class Pulse:
+    """Feels how long the event loop was kept from everything else."""
+
+    longest_seconds = 0.0
+
+    async def feel(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await asyncio.sleep(0.01)
+            self.longest_seconds = max(self.longest_seconds, loop.time() - began)
 
 
 async def test_a_program_runs_its_own_jobs(empty_database: TestDatabase) -> None:
@@ -46,6 +60,43 @@ async def test_a_program_shares_what_runs_already(used_folder: Path, up: Up) -> 
         assert len(answer("nodes", "--data", used_folder)) == 2
     assert len(answer("nodes", "--data", used_folder)) == 1
     assert process.status() == 200
+
+
+async def test_a_program_may_leave_the_running_to_others(empty_database: TestDatabase) -> None:
+    async def ring(_: Job) -> None:
+        raise AssertionError("there is no engine here")
+
+    settings = Settings(database_url=empty_database.url, owner_url=empty_database.owner_url)
+    app = App(name="hello", handlers={"hello.ring": ring})
+    async with timebell.running(app, settings=settings, engine=False) as bell:
+        async with bell.transaction() as tx:
+            enqueued = await bell.enqueue(tx, "hello.ring")
+        assert answer("nodes", DATABASE_URL=empty_database.url) == []
+    [job] = answer("jobs", "list", DATABASE_URL=empty_database.url)["data"]
+    assert (job["id"], job["state"]) == (str(enqueued.id), "pending")
+
+
+async def test_a_stop_that_waits_for_a_locked_row_lets_the_program_go_on(database_url: TestDatabase) -> None:
+    begun, may_end, pulse = asyncio.Event(), asyncio.Event(), Pulse()
+
+    async def ring(_: Job) -> None:
+        begun.set()
+        await may_end.wait()
+
+    app = App(name="hello", handlers={"hello.ring": Handler(run=ring, mode="external")})
+    settings = Settings(database_url=database_url.url, owner_url=database_url.owner_url, stop_seconds=1)
+    holder = await asyncpg.connect(database_url.owner_url)
+    async with asyncio.timeout(30), holder.transaction():
+        async with timebell.running(app, settings=settings) as bell:
+            async with bell.transaction() as tx:
+                await bell.enqueue(tx, "hello.ring")
+            await begun.wait()
+            await holder.execute("SELECT FROM timebell.jobs FOR UPDATE")
+            may_end.set()
+            feeling = asyncio.create_task(pulse.feel())
+        feeling.cancel()
+    await holder.close()
+    assert pulse.longest_seconds < 0.4
 
 
 async def test_a_folder_and_settings_are_one_too_many(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -73,7 +74,7 @@ def slow_app(place: Path) -> Path:
 
 def test_a_fresh_folder_comes_up_keeps_time_and_ends_in_order(place: Path, up: Up) -> None:
     folder = place / "data"
-    process = up(folder)
+    process = up(folder, TIMEBELL_LOG_FORMAT="json")
     assert process.status("/healthz") == 200
     assert process.status("/nothing") == 404
     report = answer("check", "--data", folder, "--jobs", 200, "--seconds", 2)
@@ -82,8 +83,9 @@ def test_a_fresh_folder_comes_up_keeps_time_and_ends_in_order(place: Path, up: U
     postmaster = postmaster_of(folder)
     assert process.stop() == 0, process.words
     wait_gone(postmaster)
-    assert process.words.count("Timebell is ready") == 1
-    assert "rror" not in process.words
+    first, *lines = process.words.splitlines()
+    assert first.startswith("Timebell is ready")
+    assert {json.loads(line)["level"] for line in lines} == {"info"}
 
 
 def test_a_restart_keeps_what_is_owed(used_folder: Path, up: Up) -> None:

@@ -90,7 +90,9 @@ def run_pytest(project: Path, installed: Path, *arguments: str) -> subprocess.Co
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["alone", "in_parallel"])
+@pytest.mark.parametrize(
+    "arguments", [[], pytest.param(["-n", "2"], marks=pytest.mark.slow)], ids=["alone", "in_parallel"]
+)
 def test_the_page_on_testing_is_true(project: Path, installed: Path, arguments: list[str]) -> None:
     (project / "test_where.py").write_text(
         "import timebell\n\n\ndef test_where():\n"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.docs.markdown import Block, blocks
 from tests.shape.tree import ROOT, within
-from timebell.testing.run_folder import roomy_folder
+from timebell.testing.fixtures import RUN_FOLDER
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorial").glob("*.md"))]
 
@@ -41,7 +41,7 @@ EXAMPLES = [
 @pytest.fixture(scope="session")
 def data_folder() -> Iterator[Path]:
     """The programs share one folder, as they do for a reader who tries one after the other."""
-    top = Path(tempfile.mkdtemp(prefix="timebell-examples-", dir=roomy_folder()))
+    top = Path(tempfile.mkdtemp(prefix="timebell-examples-", dir=os.environ[RUN_FOLDER]))
     top.chmod(0o755)
     yield top / "data"
     shutil.rmtree(top, ignore_errors=True)

@@ -72,14 +72,20 @@ async def test_a_provider_that_is_down_gets_a_few_calls_and_then_probes(
         assert FAILURES <= len(provider.calls) <= 10
         (breaker,) = await owner.rows("SELECT * FROM timebell.breakers")
         assert breaker["destination"] == "bank"
-        await pass_time(h.clock, [h], 10 * MINUTE)
+        await pass_time(h.clock, [h], 10 * MINUTE, 10 * SECOND)
         probes = len(provider.calls) - 10
         assert 2 <= probes <= 6, "spells grow from half a minute to five"
         jobs = await owner.jobs()
         assert len(jobs) == 1_000
         assert {row["attempt"] for row in jobs} == {0}, "waiting costs no attempt"
         provider.is_down = False
-        await pass_time(h.clock, [h], 8 * MINUTE)
+        for _ in range(100):
+            if not await owner.rows("SELECT * FROM timebell.breakers"):
+                break
+            await pass_time(h.clock, [h], 10 * SECOND)
+        await pass_time(h.clock, [h], 10 * SECOND)
+        assert len(await owner.log("done")) > 980, "they wait for the probe, not for another spell"
+        await pass_time(h.clock, [h], MINUTE)
     assert len(provider.calls) == 10 + probes + 1_000
     assert set(provider.numbers) == {1}
     assert len(await owner.log("done")) == 1_000
@@ -158,6 +164,26 @@ async def test_what_one_node_learned_all_nodes_know(cluster: Cluster, owner: Own
     assert len(await owner.log("done")) == 400
     assert set(provider.numbers) == {1}
     assert all(node.engine.worker.counters.done > 50 for node in nodes)
+
+
+@pytest.mark.req("U-17")
+async def test_of_two_nodes_that_would_probe_one_does(cluster: Cluster) -> None:
+    """Both see the spell end at one instant, before either hears of the other."""
+    provider = Provider()
+    provider.clock = cluster.clock
+    nodes = [await cluster.node([provider.app()], concurrency=1) for _ in range(2)]
+    for _ in range(2):
+        for node in nodes:
+            await node.engine.beat()
+    await enqueue(nodes[0].bell, 100)
+    for node in nodes:
+        await node.run_due()
+    cluster.clock.move(32 * SECOND)
+    for node in nodes:
+        await node.engine.beat()
+    for node in nodes:
+        await node.turn()
+    assert len(provider.calls) == FAILURES + 1
 
 
 @pytest.mark.req("U-17")

@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from structlog.contextvars import get_contextvars
 
 from timebell import App, Done, Handler, Job, Outcome, Retry, RetryPolicy, Snooze, Step
 from timebell.kernel.insights import Insights
@@ -194,7 +195,10 @@ async def test_one_correlation_id_from_the_cause_to_the_last_effect(
 ) -> None:
     """What caused a job, the job itself, each attempt, its events and what it enqueued carry the same id."""
 
+    logged_with: list[object] = []
+
     async def answer(job: Job) -> Outcome:
+        logged_with.append(get_contextvars())
         if job.attempt == 1:
             return Retry("not yet")
         await bench.bell.record(
@@ -215,6 +219,8 @@ async def test_one_correlation_id_from_the_cause_to_the_last_effect(
         await bench.advance(DAY)
         journey = await Insights(bench.bell.database, diary.clock).journey("default", first.id)
     assert [job.correlation_id for job in diary.jobs] == ["request-7"]
+    named = {"job_id": str(first.id), "kind": "visit.answer", "correlation_id": "request-7"}
+    assert logged_with == [named, named]
     logged = await rows(database_url, "SELECT state, correlation_id FROM timebell.job_log")
     assert [row["state"] for row in logged].count("done") == 2
     assert {row["correlation_id"] for row in logged} == {"request-7"}

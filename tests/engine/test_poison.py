@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import get_args
 from uuid import UUID
 
@@ -78,6 +80,34 @@ async def test_killers_of_every_mode_bury_nobody_else(cluster: Cluster, owner: O
     assert dead == set(ids)
     assert await owner.jobs() == []
     assert len(await owner.log("done")) == 3 * 30
+
+
+@pytest.mark.parametrize(("mode", "most"), [("external", 1), ("plain", 16), ("transactional", 16)])
+async def test_after_a_crash_suspects_run_one_at_a_time_and_the_merely_possible_a_few(
+    cluster: Cluster, owner: Owner, mode: Mode, most: int
+) -> None:
+    """Failure 6: together again, they would all be charged again. Only a mark tells who had been started."""
+    at_once = Counter[str]()
+
+    async def act(job: Job) -> None:
+        at_once["now"] += 1
+        at_once["most"] = max(at_once["most"], at_once["now"])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        at_once["now"] -= 1
+
+    first = await cluster.node([mortal_app(Hold("before", "death"), [])])
+    async with first.bell.transaction() as tx:
+        await first.bell.enqueue_many(tx, [Enqueue(kind=f"t.{mode}") for _ in range(40)])
+    mark = first.stage.hold("after", "start_jobs" if mode == "external" else "read_due")
+    await first.run_until(mark)
+    await cluster.kill(first)
+    app = App(name="t", handlers={f"t.{mode}": Handler(run=act, mode=mode)})
+    second = await cluster.node([app])
+    await second.run_due()
+
+    assert await owner.jobs() == []
+    assert 1 <= at_once["most"] <= most
 
 
 async def test_an_orderly_stop_makes_nobody_suspect(cluster: Cluster, owner: Owner) -> None:

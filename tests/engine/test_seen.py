@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -39,6 +39,30 @@ async def test_a_retry_within_the_read_ahead_is_seen_again(
         await node.turn()
     assert attempts == [1, 2, 3, 4]
     assert await owner.jobs() == []
+
+
+@pytest.mark.parametrize("mode", ["external", "transactional"])
+async def test_a_job_that_is_held_and_moved_forward_runs_at_its_new_instant(
+    cluster: Cluster, mode: Mode
+) -> None:
+    """Failure 11: seen by its id alone, the new version would wait behind the old one's instant."""
+    ran: list[datetime] = []
+
+    async def act(job: Job) -> None:
+        ran.append(cluster.clock.now)
+
+    node = await cluster.node([App(name="t", handlers={"t.act": Handler(run=act, mode=mode)})])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=0.8), key="k")
+    await node.turn()
+    assert node.engine.worker.held.earliest_run_at() == cluster.clock.now + timedelta(seconds=0.8)
+    due_at = cluster.clock.now + timedelta(seconds=0.3)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.act", due_at=due_at, key="k", on_conflict="replace")
+    for _ in range(20):
+        cluster.clock.move(timedelta(seconds=0.1))
+        await node.turn()
+    assert ran == [due_at]
 
 
 @pytest.mark.parametrize("mode", ["plain", "external", "transactional"])
@@ -78,7 +102,8 @@ async def test_a_read_that_began_before_the_finish_does_not_bring_the_job_back(
     else:
         await node.passes_until(end.reached.is_set)
     read = node.stage.hold("after", "read_due")
-    node.engine.worker.sweep()
+    (job,) = await owner.jobs()
+    node.bell.wakeups.hint([(job["slot"], job["run_at"] - timedelta(microseconds=1))])
     await node.passes_until(read.reached.is_set)
     end.release()
     if mode == "external":

@@ -149,7 +149,8 @@ async def test_the_jobs_of_a_dead_node_are_recovered_whoever_owns_their_slots(
     await new.run_due()
     await cluster.kill(old)
     send.over.set()
-    await new.run_due()
+    await new.engine.beat()
+    await new.turn()
 
     assert await owner.jobs() == []
     assert len(await owner.log("done")) == JOBS

@@ -25,13 +25,15 @@ async def let_run(h: Harness, reached: asyncio.Event) -> None:
         await worker.tick()
         if reached.is_set():
             return
-        going_on = [attempt.activity for attempt in worker.attempts.running.values() if attempt.activity is not None]
+        going_on = [
+            attempt.activity for attempt in worker.attempts.running.values() if attempt.activity is not None
+        ]
         await asyncio.wait([*going_on, *worker.background.going_on, _tick()], timeout=0.01)
     raise AssertionError("the handler never came so far")
 
 
 def _tick() -> asyncio.Task[None]:
-    return asyncio.ensure_future(asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    return asyncio.ensure_future(asyncio.sleep(0))
 
 
 async def enqueue(h: Harness, kind: str, **options: Any) -> None:

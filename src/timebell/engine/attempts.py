@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from timebell.engine.background import CONNECTION_ERRORS
 from timebell.engine.executor import Executor, NotToBeHad, Running, describe
@@ -76,6 +77,10 @@ class Attempts:
 
     async def _attempt(self, running: Running) -> None:
         entry = running.entry
+        # This context ends with the attempt: whatever is logged in it says which job it belongs to.
+        bind_contextvars(
+            job_id=str(entry.id), kind=entry.row["kind"], correlation_id=entry.row["correlation_id"]
+        )
         try:
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)

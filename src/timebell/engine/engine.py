@@ -26,7 +26,9 @@ from timebell.version import __version__
 log = structlog.get_logger("timebell.engine")
 
 _LISTEN_EVERY_SECONDS = 5.0
-_LOOPS_END_SECONDS = 2.0
+_LOOPS_END_SECONDS = 1.0
+_SETTLE_SECONDS = 1.0
+_SETTLE_PAUSE_SECONDS = 0.005
 _PASSES_MAX = 100_000
 
 
@@ -80,18 +82,20 @@ class Engine:
     async def stop(self) -> None:
         """Begin nothing more, wait for what runs, give back what is not done in time, and leave in order."""
         self.worker.stop_starting()
-        deadline = asyncio.get_running_loop().time() + self.bell.settings.stop_seconds
-        while not self.worker.is_idle() and asyncio.get_running_loop().time() < deadline:
-            await self._pass(0.05)
+        await self._settle_within(self.bell.settings.stop_seconds)
         if self.worker.attempts.running:
             self.worker.attempts.interrupt()
-        for _ in range(40):
-            if self.worker.is_idle():
-                break
-            await self._pass(0.05)
+        await self._settle_within(_SETTLE_SECONDS)
         await self._end_loops()
         await self._leave()
         self.worker.close()
+
+    async def _settle_within(self, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not self.worker.is_idle() and asyncio.get_running_loop().time() < deadline:
+            await self._pass(0.05)
+            # Where somebody's open transaction holds a row, nothing goes on that could be waited for.
+            await asyncio.sleep(_SETTLE_PAUSE_SECONDS)
 
     async def _end_loops(self) -> None:
         """A loop that hangs on the database is cut off; what ended one before its time is for `wait` to tell."""
@@ -128,7 +132,9 @@ class Engine:
     async def _pass(self, seconds: float) -> None:
         await self.worker.tick()
         going_on = {
-            attempt.activity for attempt in self.worker.attempts.running.values() if attempt.activity is not None
+            attempt.activity
+            for attempt in self.worker.attempts.running.values()
+            if attempt.activity is not None
         }
         going_on |= self.worker.background.going_on
         if going_on:

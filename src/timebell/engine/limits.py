@@ -23,13 +23,18 @@ _LIMITS_EVERY_SECONDS = 5.0
 
 @dataclass(slots=True)
 class QueueLimit:
-    """What this node may start in one queue right now."""
+    """What this node may start in one queue right now.
+
+    It runs `in_use` jobs and holds that many permits or more. Its `share` may be less than it holds: then it
+    starts nothing, and gives permits back as its jobs end.
+    """
 
     has_rate: bool
     has_permits: bool
     starts: deque[datetime] = field(default_factory=deque)
     ask_again_at: datetime | None = None
     held: int = 0
+    share: int = 0
     in_use: int = 0
     wanted: int = 0
     permits_asked_at: float = float("-inf")
@@ -68,8 +73,9 @@ class Limits:
         for name, limit in self._queues.items():
             while limit.starts and limit.starts[0] < now - _WINDOW:
                 limit.starts.popleft()
-            ripe = sum(1 for at in limit.starts if at <= now) if limit.has_rate else limit.held - limit.in_use
-            budgets[name] = min(ripe, limit.held - limit.in_use) if limit.has_permits else ripe
+            permits = min(limit.held, limit.share) - limit.in_use
+            ripe = sum(1 for at in limit.starts if at <= now) if limit.has_rate else permits
+            budgets[name] = min(ripe, permits) if limit.has_permits else ripe
         return budgets
 
     def started(self, queue: str) -> None:
@@ -87,7 +93,7 @@ class Limits:
     def lost(self) -> None:
         """The node began a new life: the permits of the old one are gone."""
         for limit in self._queues.values():
-            limit.held = 0
+            limit.held = limit.share = 0
             limit.starts.clear()
 
     def next_start(self, ready: Mapping[str, int], now: datetime) -> datetime | None:
@@ -132,8 +138,8 @@ class Limits:
         # More is wanted, or more is held than there is a use for, or a share may have to go to others.
         return (
             ready + limit.in_use != limit.wanted
-            or limit.held != min(limit.held, limit.in_use + ready)
-            or (ready > limit.held - limit.in_use)
+            or limit.held > min(limit.share, limit.in_use + ready)
+            or ready > limit.held - limit.in_use
         )
 
     async def supply(self, ready: Mapping[str, int]) -> None:
@@ -180,8 +186,8 @@ class Limits:
                     return
                 holdings[me] = (before, wanted)
                 share = share_permits(concurrency, holdings, me, turn=self._turn())
-                held = max(limit.in_use, min(share, wanted))
-                limit.held = min(limit.held, held)
+                limit.share = min(share, wanted)
+                held = max(limit.in_use, limit.share)
                 await self._store.write_permits(session, queue=name, incarnation=me, held=held, wanted=wanted)
             limit.wanted, before = wanted, held
         finally:

@@ -10,6 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
+import structlog
+
 from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
 from timebell.engine.attempts import Attempts
@@ -28,6 +30,8 @@ from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.bell import Timebell
 from timebell.kernel.transaction import Transaction
+
+log = structlog.get_logger("timebell.worker")
 
 _EVERY_SLOT = set(range(256))
 _LOOK_AGAIN_SECONDS = 0.25
@@ -280,6 +284,8 @@ class Worker:
             self.counters.done += 1
         else:
             self.counters.ended += 1
+        if settlement.state == "dead":
+            _tell_dead(settlement)
         if settlement.entry.row["step_order"] is not None:
             behind = self._behind.ended(settlement.entry, is_starting=self._is_starting())
             if behind is not None:
@@ -323,3 +329,16 @@ class Worker:
 
     def close(self) -> None:
         self._executor.close()
+
+
+def _tell_dead(settlement: Settlement) -> None:
+    row = settlement.entry.row
+    log.warning(
+        "a job is dead",
+        job_id=str(row["id"]),
+        tenant=row["tenant"],
+        kind=row["kind"],
+        correlation_id=row["correlation_id"],
+        reason=settlement.reason,
+        error=(settlement.error or "").split("\n")[0],
+    )

@@ -245,7 +245,8 @@ class Timebell:
     ) -> list[UUID]:
         """Bring dead jobs back, by id or by filter, at most `limit` and, where asked, at a capped rate.
 
-        A new `payload` is taken for a single id only. Answers with the ids that came back.
+        A new `payload` is taken for a single id only. What it expires at stays. Answers with the ids that came
+        back.
         """
         tx.check_open()
         filters = _dead_filters(ids, kind, queue, fingerprint, limit)

@@ -185,7 +185,8 @@ class Step:
 
     `late` says what happens when its time has passed as it is stated: `skip` it, `run` it now, or run it
     within `grace`. `expires_after` counts from its due instant. `ordered` steps of a subject start only when
-    no earlier ordered step is unfinished. `once` makes it owed once, however often its time moves.
+    no earlier ordered step is unfinished. `once` makes it owed until it was paid once, however often its time
+    moves; skipped or expired, it was not paid.
     """
 
     key: str

@@ -1,0 +1,38 @@
+"""The engine as whoever runs it sees it: well, not well, ended by a bug, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from timebell import App
+from timebell.testing import harness
+from timebell.testing.database import TestDatabase
+
+
+async def test_an_engine_that_runs_has_no_complaint(database_url: TestDatabase) -> None:
+    async with harness(database_url.url, [App(name="empty")]) as h:
+        assert h.engine.complaints() == ["the engine is not running"]
+        await h.engine.start()
+        assert h.engine.complaints() == []
+
+
+async def test_a_bug_in_a_loop_reaches_whoever_waits(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose loop has died would otherwise live on and do a part of its work."""
+    async with harness(database_url.url, [App(name="empty")]) as h:
+
+        async def broken() -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(h.engine.worker, "look_around", broken)
+        with pytest.raises(ZeroDivisionError):
+            await h.engine.start()
+        monkeypatch.undo()
+        await h.engine.start()
+        monkeypatch.setattr(h.engine.worker, "look_around", broken)
+        async with asyncio.timeout(10):
+            with pytest.raises(ZeroDivisionError, match="a bug"):
+                await h.engine.wait()
