@@ -24,6 +24,7 @@ from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedSer
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.bell import Timebell
 from timebell.kernel.job import Job
+from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Queue
 from timebell.web.health import HealthServer
 
@@ -48,7 +49,6 @@ BUILT_IN = App(
     handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
     queues=[Queue(name=CHECK_KIND)],
 )
-KERNEL = Slice(name="kernel", schema="timebell", package="timebell.kernel.migrations")
 
 
 def load_apps(names: Iterable[str]) -> list[App]:

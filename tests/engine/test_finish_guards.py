@@ -56,7 +56,7 @@ async def test_a_job_that_was_moved_while_it_ran_is_kept(cluster: Cluster, owner
 
 
 def _finish(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    return store.finish_jobs(session, ids=[id], version=1, started_at=None, fence=fence)
+    return store.finish_jobs(session, ids=[id], version=1, started_ats=[None], fence=fence)
 
 
 def _end(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:

@@ -11,7 +11,8 @@ import pytest
 from tests.migration.conftest import Connect
 from tests.migration.made_up import MakeSlice
 from timebell.db.migrate import Migration, check_schema, describe_schema, migrate, migrations_of
-from timebell.testing.database import KERNEL, DatabaseFactory, TestDatabase
+from timebell.kernel.migrations import KERNEL
+from timebell.testing.database import DatabaseFactory, TestDatabase
 
 # The log has a partition for each day around today, and a test may run across midnight.
 A_DAY = re.compile(r"\bjob_log_\d{8}")

@@ -14,12 +14,12 @@ import asyncpg
 
 from timebell.config import Settings
 from timebell.db.embedded import EmbeddedServer
-from timebell.db.migrate import Slice, migrate
+from timebell.db.migrate import migrate
 from timebell.db.pool import Database
 from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
+from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
 
-KERNEL = Slice(name="kernel", schema="timebell", package="timebell.kernel.migrations")
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 _CHUNK = 5_000
 _PAYLOAD = {"to": "recipient", "text": "t" * 120, "number": 42, "flags": [True, False]}

@@ -99,11 +99,12 @@ class RawLoop:
                 await self._finish(session, [row], row["version"])
 
     async def _finish(self, session: Session, batch: Sequence[Row], version: int) -> None:
+        now = self._timekeeper.now()
         await self._store.finish_jobs(
             session,
             ids=[row["id"] for row in batch],
             version=version,
-            started_at=None,
+            started_ats=[now] * len(batch),
             fence=self._fence(batch),
         )
 

@@ -176,7 +176,7 @@ class Executor:
                     session,
                     ids=[entry.id],
                     version=settlement.version,
-                    started_at=settlement.started_at,
+                    started_ats=[settlement.started_at],
                     fence=guard,
                 )
             )
@@ -279,7 +279,7 @@ class Executor:
 
     def interrupted(self, running: Running) -> Settlement:
         """The node stops before the attempt is over: the job is given back at once, and the attempt not counted."""
-        return self.decide(running, Snooze(reason="interrupted"))
+        return self.decide(running, Snooze(delay=timedelta(0), reason="interrupted"))
 
     def timed_out(self, running: Running) -> Settlement:
         """The time was over while something other than the handler was waited for: its guard, or a lock."""

@@ -14,9 +14,10 @@ from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.rules.sharing import share_permits
 
-# Starts are leased this far ahead and lapse this long after their instant: a frozen node that wakes up can start
-# at most what it had leased for one window.
+# Starts are leased this far ahead, by a node that went without a little further, and lapse this long after their
+# instant: a frozen node that wakes up can start at most what it had leased for one window.
 _WINDOW = timedelta(milliseconds=200)
+_MISSES_MAX = 4
 _PERMITS_EVERY_SECONDS = 0.05
 _LIMITS_EVERY_SECONDS = 5.0
 
@@ -33,11 +34,16 @@ class QueueLimit:
     has_permits: bool
     starts: deque[datetime] = field(default_factory=deque)
     ask_again_at: datetime | None = None
+    misses: int = 0
     held: int = 0
     share: int = 0
     in_use: int = 0
     wanted: int = 0
     permits_asked_at: float = float("-inf")
+
+    @property
+    def window(self) -> timedelta:
+        return _WINDOW * (1 + self.misses)
 
 
 class Limits:
@@ -155,17 +161,18 @@ class Limits:
     async def _lease_starts(self, name: str, limit: QueueLimit, wanted: int) -> None:
         async with self._database.connection() as session:
             row = await self._store.lease_starts(
-                session, queue=name, wanted=wanted, window_us=_WINDOW // timedelta(microseconds=1)
+                session, queue=name, wanted=wanted, window_us=limit.window // timedelta(microseconds=1)
             )
         if row is None:
             limit.ask_again_at = self._timekeeper.now() + _WINDOW
             return
         first, spacing = row["first_at"], timedelta(microseconds=row["spacing_us"])
         limit.starts.extend(first + spacing * number for number in range(row["granted"]))
-        # Whoever got nothing asks as soon as a start comes into the window; whoever got some waits until half a
-        # window is left. So each node has its turn, and none asks for every start alone.
+        # Whoever got some asks again when half a window is left, whoever got nothing as soon as it may, and the
+        # longer it went without, the further ahead it may look. So every node has its turn.
+        limit.misses = 0 if row["granted"] else min(limit.misses + 1, _MISSES_MAX)
         next_free = first + spacing * row["granted"]
-        early = _WINDOW / 2 if row["granted"] else _WINDOW
+        early = _WINDOW / 2 if row["granted"] else limit.window
         limit.ask_again_at = next_free - early if row["granted"] < wanted else None
 
     async def _share_permits(self, name: str, limit: QueueLimit, waiting: int) -> None:

@@ -167,7 +167,7 @@ class Settler:
             session,
             ids=[entry.id for entry in entries],
             version=first.version,
-            started_at=first.started_at,
+            started_ats=[each.started_at for each in group],
             fence=guard,
         )
         return dict.fromkeys(finished)

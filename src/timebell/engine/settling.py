@@ -24,6 +24,7 @@ _ERROR_MAX = 4_000
 _REASON_MAX = 1_000
 _CURSOR_BYTES_MAX = 65_536
 _DELAY_MAX = timedelta(days=3_660)
+_NOT_NOW = timedelta(seconds=1)
 _NOT_TELLING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+")
 
 
@@ -93,7 +94,7 @@ def decide(attempt: Attempt, outcome: object) -> Settlement:
                 verdict="retry",
                 reason=_storable(reason, _REASON_MAX),
                 run_at=until,
-                delay=min(max(delay or timedelta(0), timedelta(0)), _DELAY_MAX).total_seconds(),
+                delay=_snooze_delay(delay, cursor).total_seconds(),
                 cursor=None if cursor is None else encode_payload(cursor, _CURSOR_BYTES_MAX),
                 **uncounted,
             )
@@ -107,6 +108,13 @@ def decide(attempt: Attempt, outcome: object) -> Settlement:
             return _retry(attempt, counted, uncounted, error, error_class, after)
         case _:
             raise AssertionError("checked above")
+
+
+def _snooze_delay(delay: timedelta | None, cursor: object) -> timedelta:
+    """A continuation goes on at once; a handler that only says "not now" must not spin."""
+    if delay is None:
+        return timedelta(0) if cursor is not None else _NOT_NOW
+    return min(max(delay, timedelta(0)), _DELAY_MAX)
 
 
 def _check(outcome: object) -> None:

@@ -114,11 +114,11 @@ class EngineStore:
         *,
         ids: list[UUID],
         version: int,
-        started_at: datetime | None,
+        started_ats: list[datetime | None],
         fence: Mapping[str, object],
     ) -> set[UUID]:
         rows = await self._run(
-            session, "finish_jobs", ids=ids, version=version, started_at=started_at, **fence
+            session, "finish_jobs", ids=ids, version=version, started_ats=started_ats, **fence
         )
         return {row["id"] for row in rows}
 
@@ -153,8 +153,13 @@ class EngineStore:
         )
         return rows[0] if rows else None
 
-    async def park_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
-        return {row["id"] for row in await self._run(session, "park_jobs", ids=ids)}
+    async def park_jobs(
+        self, session: Session, *, ids: list[UUID], slots: list[int], epochs: list[int], incarnation: int
+    ) -> set[UUID]:
+        rows = await self._run(
+            session, "park_jobs", ids=ids, slots=slots, epochs=epochs, incarnation=incarnation
+        )
+        return {row["id"] for row in rows}
 
     async def unpark_jobs(self, session: Session, *, slots: Sequence[int], limit: int) -> Sequence[Row]:
         return await self._run(session, "unpark_jobs", slots=list(slots), limit=limit)

@@ -216,8 +216,15 @@ class Worker:
             self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in strays)
 
     async def _park(self, entries: list[Entry]) -> None:
+        slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
         async with self._database.connection() as session:
-            await self._store.park_jobs(session, ids=[entry.id for entry in entries])
+            await self._store.park_jobs(
+                session,
+                ids=[entry.id for entry in entries],
+                slots=slots,
+                epochs=[self._node.owned[slot].epoch for slot in slots],
+                incarnation=self._node.incarnation,
+            )
         for entry in entries:
             self.held.forget(entry)
         # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.

@@ -131,8 +131,9 @@ class Timebell:
     ) -> list[Cancelled]:
         """Cancel by id, by kind and key, or by subject, and say truthfully what became of each job.
 
-        `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again.
-        `already_final`: it had ended, in the state given.
+        `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again, unless its
+        own transaction held its row longer than `cancel_wait_seconds`. `already_final`: it had ended, in the
+        state given.
         """
         tx.check_open()
         if sum(given is not None for given in (id, key, subject)) != 1:

@@ -26,9 +26,9 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Not now: run again later. It does not count as an attempt.
+    """Not now: run again at `until`, after `delay`, or else in a second. It does not count as an attempt.
 
-    With a `cursor` it is a continuation: the next run finds it in `job.cursor` and goes on from there.
+    With a `cursor` it is a continuation: it goes on at once, and finds the cursor in `job.cursor`.
     """
 
     until: datetime | None = None

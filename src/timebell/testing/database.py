@@ -24,8 +24,8 @@ from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import Slice, migrate
 from timebell.db.provision import Connection, close_public_schema, provision_database
 from timebell.errors import DatabaseUnavailable
+from timebell.kernel.migrations import KERNEL
 
-KERNEL = Slice(name="kernel", schema="timebell", package="timebell.kernel.migrations")
 TEMPLATE = "timebell_template"
 
 # Tests may lose everything when the machine does, and are several times faster for it.

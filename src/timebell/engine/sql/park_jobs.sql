@@ -1,4 +1,7 @@
 -- Out of the way of the reader, until the queue is resumed.
 UPDATE timebell.jobs SET lane = 2
 WHERE id = ANY(:ids::uuid[]) AND started_by IS NULL AND lane <> 2
+    AND slot = ANY(ARRAY(
+        SELECT o.slot FROM unnest(:slots::smallint[], :epochs::bigint[]) AS w(slot, epoch)
+        JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint))
 RETURNING id
