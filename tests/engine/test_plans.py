@@ -103,7 +103,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "queue": None,
         },
         "start_jobs": {"ids": ids, "version": 1, "suspicion": 0, **fence},
-        "finish_jobs": {"ids": ids, "version": 1, "started_at": None, **fence},
+        "finish_jobs": {"ids": ids, "version": 1, "started_ats": [None] * len(ids), **fence},
         "end_jobs": {"ids": ids, **ending, **fence},
         "retry_jobs": {"ids": ids, **retrying, **fence},
         "lock_job": {"id": one, "version": 1, "epoch": 1, "incarnation": 1, "now": NOW},
