@@ -117,7 +117,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "now": NOW,
         },
         "beat_job": {"id": one, "version": 1, "incarnation": 1, "cursor": None},
-        "park_jobs": {"ids": ids},
+        "park_jobs": {"ids": ids, **{name: fence[name] for name in ("slots", "epochs", "incarnation")}},
         "unpark_jobs": {"slots": list(range(256)), "limit": 1000},
         "read_next_due": {"after": NOW},
         "read_payload": {"id": one, "version": 1},
