@@ -234,6 +234,7 @@ def test_a_step_that_is_never_due_is_refused(step: Step, anchor: datetime | None
             "run: a transactional handler must be `async def`",
         ),
         ({"on_uncertain": "ignore"}, "on_uncertain: must be 'retry' or 'dead'"),
+        ({"destination": "smtp"}, "destination: only an external handler has one"),
     ],
 )
 def test_a_handler_that_cannot_be_run_as_declared_is_refused(options: dict[str, Any], text: str) -> None:

@@ -51,6 +51,8 @@ class Handler:
             raise ConfigurationError(
                 "run: a transactional handler must be `async def`; its transaction is async"
             )
+        if self.mode != "external" and self.destination is not None:
+            raise ConfigurationError("destination: only an external handler has one; declare mode='external'")
         if self.on_uncertain not in ("retry", "dead"):
             raise ConfigurationError("on_uncertain: must be 'retry' or 'dead'")
         if self.timeout is not None:
