@@ -38,7 +38,7 @@ def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "
             f"{len(encoded)} bytes, the limit is {bytes_max}; store the data yourself and pass its id",
             field=field,
         )
-    if _NUL.search(encoded):
+    if b"\\u0000" in encoded and _NUL.search(encoded):
         raise InvalidInput("must not contain a NUL character; PostgreSQL cannot store it", field=field)
     return encoded.decode()
 
