@@ -171,7 +171,7 @@ class Settings:
     api_key: str | None = _text(
         r"[!-~]{16,200}",
         "16 to 200 visible ASCII characters",
-        "The first admin key of the tenant `default`; without it one is made and printed once.",
+        "The first admin key of the tenant `default`, for an HTTP interface that is yet to come.",
         mask=lambda _: HIDDEN,
     )
     apps: tuple[str, ...] = _several(
@@ -181,7 +181,7 @@ class Settings:
     node_name: str | None = _text(
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
         "1 to 100 letters, digits, dots, hyphens and underscores, beginning with a letter or digit",
-        "What this node is called in tables, logs and metrics; without it a name is made.",
+        "What this node is called in tables and logs; without it a name is made.",
     )
     lease_seconds: float = _number(30.0, 2, 600, "seconds", "How long a silent node keeps its slots.")
     lease_margin_seconds: float = _number(
@@ -195,7 +195,7 @@ class Settings:
     full_sweep_seconds: float = _number(60.0, 1, 3600, "seconds", "Time between two looks at all due jobs.")
     held_jobs_max: int = _whole(20_000, 1, 1_000_000, "jobs", "Jobs held in memory at most.")
     held_per_tenant_queue_max: int = _whole(
-        2_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory; the rest is parked."
+        2_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
     )
     grid_ms: float = _number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
 
@@ -212,8 +212,6 @@ class Settings:
 
     log_days: int = _whole(30, 1, 3_650, "days", "How long finished jobs are kept.")
     dead_days: int = _whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
-    key_hours: float = _number(0.0, 0, 87_600, "hours", "How long a key stays taken after its job finished.")
-    events_days: int = _whole(0, 0, 36_500, "days", "How long events are kept; 0 keeps them for ever.")
     log_partitions_ahead_days: int = _whole(14, 2, 366, "days", "How far ahead the job log is prepared.")
 
     log_level: Literal["debug", "info", "warning", "error"] = _choice(
@@ -247,15 +245,6 @@ class Settings:
         """Where the value came from; one that was passed to the constructor counts as an argument."""
         unread: Source = "default" if getattr(self, name) == RULES[name].default else "argument"
         return dict(self.sources).get(name, unread)
-
-    @property
-    def migration_url(self) -> str | None:
-        return self.owner_url or self.database_url
-
-    @property
-    def wakeup_url(self) -> str | None:
-        """Where LISTEN works: behind PgBouncer only listen_url, because a pooled connection hears nothing."""
-        return self.listen_url or (None if self.pooled else self.database_url)
 
 
 RULES: Final[Mapping[str, Rule]] = {

@@ -6,8 +6,7 @@
     │   ├── NaiveInstant          a datetime without an offset
     │   ├── PayloadTooLarge       a payload over the limit
     │   ├── UnknownKind           no handler is registered for the kind
-    │   ├── UnknownQueue          no queue of that name was declared
-    │   └── RecurrenceError       a recurrence that cannot be read or never ends
+    │   └── UnknownQueue          no queue of that name was declared
     ├── KeyConflict               the key already stands for something else
     ├── NoTransaction             a verb was called outside an open transaction
     ├── NotFound                  no such job, queue or agenda for this tenant
@@ -17,8 +16,7 @@
     │   ├── DatabaseUnavailable   no answer within the deadline
     │   └── SchemaMismatch        the schema is older or newer than this code
     │       └── MigrationError    a migration failed, or was changed after it was applied
-    ├── PortInUse                 the port for HTTP cannot be had
-    └── EngineStopped             the engine is stopping and takes nothing new
+    └── PortInUse                 the port for HTTP cannot be had
 
 A message names the field and the remedy. An error raised without a message says its docstring.
 """
@@ -63,10 +61,6 @@ class UnknownQueue(InvalidInput):
     """No queue of this name was declared; add `Queue(name=...)` to an App that this process loads."""
 
 
-class RecurrenceError(InvalidInput):
-    """The recurrence cannot be read, or has no end that can be computed."""
-
-
 class KeyConflict(TimebellError):
     """The key already stands for something else; use another key or pass `on_conflict`."""
 
@@ -105,7 +99,3 @@ class MigrationError(SchemaMismatch):
 
 class PortInUse(TimebellError):
     """The port for HTTP cannot be had; stop what uses it, or choose another with `--port`."""
-
-
-class EngineStopped(TimebellError):
-    """The engine is stopping and takes no new work."""

@@ -80,7 +80,7 @@ def test_root_keeps_out_of_its_home() -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["jobs", "show", "7"], "not an id"),
+        (["jobs", "show", "7"], "is not an id such as 01890a5d-ac96-774b-bcce-b302099a8057. See"),
         (["jobs", "list", "--limit", "0"], "--limit"),
         (["jobs", "list", "--cursor", "zzz"], "cursor"),
         (["jobs", "cancel"], "name what to cancel"),

@@ -45,6 +45,11 @@ def test_every_option_is_told() -> None:
         assert told - shared <= has, f"{name}: the page tells of {told - has}, which it does not have"
 
 
+def test_no_line_of_a_list_of_commands_is_cut_short() -> None:
+    for name, command in commands(program, "timebell"):
+        assert not command.get_short_help_str(68).endswith("..."), name
+
+
 def test_every_command_that_reads_answers_in_json() -> None:
     silent = {"timebell up", "timebell work"}
     for name, command in commands(program, "timebell"):

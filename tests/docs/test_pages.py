@@ -31,10 +31,24 @@ def example_complaints(name: str, text: str) -> list[str]:
 
 
 def broken_links(page: Path, text: str) -> list[str]:
-    """Links to files of the repository that are not there; addresses elsewhere are not followed."""
-    targets = [match["target"].split("#")[0] for match in _LINK.finditer(prose(text))]
-    relative = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
-    return [target for target in relative if not (page.parent / target).exists()]
+    """Links to files and headings of the repository that are not there; addresses elsewhere are not followed."""
+    targets = [match["target"] for match in _LINK.finditer(prose(text))]
+    relative = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    return [target for target in relative if not _leads_somewhere(page, text, target)]
+
+
+def _leads_somewhere(page: Path, text: str, target: str) -> bool:
+    name, _, heading = target.partition("#")
+    file = page.parent / name
+    if not heading or not file.exists():
+        return file.exists()
+    return heading in anchors(file.read_text(encoding="utf-8") if name else text)
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which the headings of a page are linked to."""
+    titles = [title for level in range(1, 7) for title in headings(text, level)]
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def error_names() -> list[str]:
@@ -84,11 +98,12 @@ def test_an_example_may(code: str) -> None:
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
-    (tmp_path / "there.md").touch()
+    (tmp_path / "there.md").write_text("## What it `promises`, now\n")
     text = (
-        "[a](there.md#part) [b](missing.md) [c](https://example.org/x) [d](#here)\n```\n[e](gone.md)\n```\n"
+        "# Here\n[a](there.md#what-it-promises-now) [b](missing.md) [c](https://example.org/x) [d](#here)\n"
+        "[f](there.md#elsewhere) [g](#there)\n```\n[e](gone.md)\n```\n"
     )
-    assert broken_links(tmp_path / "page.md", text) == ["missing.md"]
+    assert broken_links(tmp_path / "page.md", text) == ["missing.md", "there.md#elsewhere", "#there"]
 
 
 def test_headings_in_examples_do_not_count() -> None:

@@ -225,3 +225,17 @@ async def test_what_expires_while_it_waits_for_the_destination_expires(
         await h.advance(5 * MINUTE)
     assert len(provider.calls) == FAILURES
     assert len(await owner.log("expired")) == 50
+
+
+@pytest.mark.parametrize("answer", [None, 7, ["bank"]])
+async def test_a_destination_that_is_no_name_has_no_breaker_and_loses_no_job(
+    database_url: TestDatabase, owner: Owner, answer: object
+) -> None:
+    provider = Provider()
+    provider.is_down = False
+    async with harness(database_url.url, [provider.app(lambda job: answer)]) as h:
+        provider.clock = h.clock
+        await enqueue(h.bell, 3)
+        await h.run_due()
+    assert len(provider.calls) == 3
+    assert await owner.jobs() == []

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.engine.support import Cluster
 from timebell import App
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
@@ -36,3 +37,18 @@ async def test_a_bug_in_a_loop_reaches_whoever_waits(
         async with asyncio.timeout(10):
             with pytest.raises(ZeroDivisionError, match="a bug"):
                 await h.engine.wait()
+
+
+async def test_a_lease_that_could_not_be_renewed_in_time_has_a_new_connection_next_time(
+    cluster: Cluster,
+) -> None:
+    """One that is half open answers nobody; kept, it would cost the node its life at every beat."""
+    node = await cluster.node([App(name="empty")], lease_seconds=2, lease_margin_seconds=0.5)
+    before = node.engine._lease_connection
+    node.stage.hold("before", "renew_node")
+    with pytest.raises(TimeoutError):
+        await node.engine.beat()
+    assert before is not None
+    assert before.is_closed()
+    await node.engine.beat()
+    assert node.engine.node.may_start()

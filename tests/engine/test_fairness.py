@@ -22,6 +22,7 @@ from timebell.testing.database import TestDatabase
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
+PASSES_MAX = 100_000
 
 
 class Order:
@@ -224,3 +225,50 @@ async def test_an_overflow_comes_back_in_due_order(database_url: TestDatabase) -
         await h.run_due()
     assert instants(order.jobs) == sorted(instants(order.jobs))
     assert len(order.jobs) == 200
+
+
+async def test_a_backlog_is_not_read_through_for_every_handful_of_it(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read grows with the backlog, and not with its square."""
+    ran, rows_read = 0, 0
+
+    async def run(job: Job) -> None:
+        nonlocal ran
+        for _ in range(PASSES_MAX):
+            if not h.engine.worker._reader.is_wanted():
+                break
+            await asyncio.sleep(0)
+        ran += 1
+
+    app = App(name="t", handlers={"t.run": run})
+    async with harness(database_url.url, [app], held_per_tenant_queue_max=1_000) as h:
+        read_due = h.engine.store.read_due
+
+        async def counted(*arguments: Any, **named: Any) -> Sequence[Any]:
+            nonlocal rows_read
+            rows = await read_due(*arguments, **named)
+            rows_read += len(rows)
+            return rows
+
+        monkeypatch.setattr(h.engine.store, "read_due", counted)
+        for _ in range(10):
+            await enqueue(h, "a", 1_000)
+        await h.run_due()
+    assert ran == 10_000
+    assert rows_read < 8 * 10_000
+
+
+async def test_jobs_that_no_handler_here_knows_do_not_keep_the_others_out(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """As in the middle of an upgrade, or after an app was taken out."""
+    order = Order()
+    async with harness(database_url.url, [order.app()], held_per_tenant_queue_max=50) as h:
+        await enqueue(h, "a", 100)
+        await owner.connection.execute("UPDATE timebell.jobs SET kind = 't.elsewhere'")
+        h.clock.move(SECOND)
+        await enqueue(h, "a", 10)
+        await h.run_due()
+    assert len(order.jobs) == 10
+    assert {job["kind"] for job in await owner.jobs()} == {"t.elsewhere"}

@@ -152,3 +152,26 @@ async def test_a_finish_that_is_not_committed_yet_does_not_let_the_job_be_read_a
     await node.run_due()
     assert len(crowd.ran) == JOBS
     assert await owner.jobs() == []
+
+
+async def test_a_dead_nodes_job_that_a_caller_holds_does_not_stall_the_recovery_of_the_others(
+    cluster: Cluster, owner: Owner, caller: Any
+) -> None:
+    """The reader itself waited for the row, and with it everything that was due."""
+    crowd = Crowd("external")
+    first = await cluster.node([crowd.app])
+    ids = await crowd.enqueue(first)
+    start = first.stage.hold("after", "start_jobs")
+    await first.run_until(start)
+    started = await owner.value("SELECT count(*) FROM timebell.jobs WHERE started_by IS NOT NULL")
+    assert started > 1
+    await cluster.kill(first)
+    second = await cluster.node([crowd.app])
+    async with caller.transaction():
+        held = "SELECT id FROM timebell.jobs WHERE started_by IS NOT NULL ORDER BY id LIMIT 1 FOR UPDATE"
+        id = await caller.fetchval(held)
+        await second.run_due()
+        assert [job["id"] for job in await owner.jobs()] == [id]
+    cluster.clock.move(timedelta(seconds=1))
+    await second.run_due()
+    assert sorted(crowd.ran) == sorted(ids)

@@ -273,3 +273,44 @@ async def test_what_runs_when_its_queue_is_paused_is_left_to_run(
         goes_on.set()
         await running
     assert [row["state"] for row in await owner.log()] == ["done"]
+
+
+async def test_what_could_not_be_parked_is_not_forgotten(cluster: Cluster, owner: Owner) -> None:
+    """It had been chosen already; were it still known, no read would ever bring it back."""
+    order = Order()
+    node = await cluster.node([order.app()])
+    await pause(node.bell)
+    await enqueue(node.bell, 10)
+    node.stage.fail("before", "park_jobs", ConnectionResetError("the line is dead"))
+    await node.run_due()
+    await resume(node.bell)
+    cluster.clock.move(SECOND)
+    await node.run_due()
+    assert order.counts() == {("a", "mail"): 10}
+    assert await owner.jobs() == []
+
+
+async def test_a_job_that_a_caller_holds_is_parked_and_brought_back_later_than_the_others(
+    cluster: Cluster, owner: Owner, caller: Any
+) -> None:
+    order = Order()
+    node = await cluster.node([order.app()])
+    await pause(node.bell)
+    await enqueue(node.bell, 10)
+    parked = "SELECT count(*) FROM timebell.jobs WHERE lane = 2"
+    async with caller.transaction():
+        await caller.execute("SELECT FROM timebell.jobs ORDER BY id LIMIT 1 FOR UPDATE")
+        await node.run_due()
+        assert await owner.value(parked) == 9
+    cluster.clock.move(SECOND)
+    await node.run_due()
+    assert await owner.value(parked) == 10
+    await resume(node.bell)
+    async with caller.transaction():
+        await caller.execute("SELECT FROM timebell.jobs ORDER BY id LIMIT 1 FOR UPDATE")
+        cluster.clock.move(SECOND)
+        await node.run_due()
+        assert order.counts() == {("a", "mail"): 9}
+    cluster.clock.move(SECOND)
+    await node.run_due()
+    assert order.counts() == {("a", "mail"): 10}

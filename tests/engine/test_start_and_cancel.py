@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner, Stage
-from timebell.kernel import App, Cancelled, Handler, Job, Timebell
+from timebell.kernel import App, Cancelled, Handler, Job, Queue, Timebell
 from timebell.kernel.models import Mode
 
 HOUR = timedelta(hours=1)
@@ -163,3 +163,22 @@ async def test_a_job_that_was_read_ahead_and_then_moved_does_not_start_early(
     for each in (node, elsewhere):
         await each.run_due()
     assert [ran for ran, _ in bench.ran] == [id]
+
+
+async def test_a_plain_job_that_waited_in_memory_does_not_run_long_after_its_cancel(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """The instant in which it may still run is that of its reading, not the hours that a slow queue takes."""
+    bench = Bench("plain")
+    app = App(name="t", handlers=bench.app.handlers, queues=[Queue(name="slow", rate=0.1)])
+    node = await cluster.node([app])
+    ids = [await bench.enqueue(node, queue="slow") for _ in range(3)]
+    await node.run_due()
+    assert [id for id, _ in bench.ran] == ids[:1]
+    cluster.clock.move(timedelta(seconds=5))
+    assert (await cancel(node.bell, ids[1])).answer == "cancelled"
+    for _ in range(4):
+        cluster.clock.move(timedelta(seconds=10))
+        await node.run_due()
+    assert [id for id, _ in bench.ran] == [ids[0], ids[2]]
+    assert await owner.jobs() == []

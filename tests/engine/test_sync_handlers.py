@@ -13,6 +13,7 @@ import pytest
 from tests.engine.support import Owner
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Cancel, Enqueue, Handler, Job, Outcome
+from timebell.kernel.app import HandlerFunction
 from timebell.testing import Harness, harness
 from timebell.testing.database import TestDatabase
 
@@ -121,6 +122,26 @@ async def test_one_that_takes_too_long_is_reported_although_nothing_can_stop_it(
             goes_on.set()
         await h.advance(MINUTE)
     assert [row["attempt"] for row in await owner.log("done")] == [2]
+
+
+async def test_what_only_hands_an_awaitable_on_is_awaited(database_url: TestDatabase, owner: Owner) -> None:
+    seen: list[str] = []
+
+    async def run(job: Job) -> None:
+        seen.append(job.kind)
+
+    class Callable:
+        async def __call__(self, job: Job) -> None:
+            await run(job)
+
+    handlers: dict[str, HandlerFunction] = {"t.run": lambda job: run(job), "t.object": Callable()}
+    async with harness(database_url.url, [App(name="t", handlers=handlers)]) as h:
+        async with h.bell.transaction() as tx:
+            for kind in handlers:
+                await h.bell.enqueue(tx, kind)
+        await h.run_due()
+    assert sorted(seen) == ["t.object", "t.run"]
+    assert len(await owner.log("done")) == 2
 
 
 async def test_they_see_the_context_of_their_attempt(database_url: TestDatabase) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.support import Cluster, ClusterNode, Owner
+from tests.engine.support import Cluster, ClusterNode, Moment, Owner
 from timebell.kernel import App, Enqueue, Handler, Job, Outcome, Retry
 from timebell.kernel.models import Mode
 
@@ -191,3 +191,39 @@ async def test_nothing_starts_once_the_lease_could_have_run_out(cluster: Cluster
     await node.engine.beat()
     await node.turn()
     assert len(send.begun) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_node_reads_its_own_slots_only_also_where_a_release_was_not_heard_of(
+    cluster: Cluster, moment: Moment
+) -> None:
+    """Whoever reads a slot of another keeps the hints for it to itself."""
+    send = LongSend("external")
+    old, new = await cluster.node([send.app]), await cluster.node([send.app])
+    old.stage.fail(moment, "release_slots", ConnectionResetError("the line is dead"))
+    with pytest.raises(ConnectionResetError):
+        await old.engine.beat()
+    await hand_over(old, new)
+    for node in (old, new):
+        owned = set(node.engine.node.owned)
+        assert len(owned) == 128
+        assert {slot for slot, _ in node.engine.worker._reader._cursors} == owned
+
+
+async def test_what_still_runs_on_a_node_that_lost_its_lease_is_not_run_twice_by_it(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """In its new life the node finds its own starts of the old one, and knows them."""
+    send = LongSend("external")
+    node = await cluster.node([send.app])
+    await send.begin_on(node)
+    await owner.expire_lease(node.incarnation)
+    await node.engine.beat()
+    node.engine.worker.sweep()
+    reads = node.stage.counts["read_due"]
+    await node.passes_until(lambda: node.stage.counts["read_due"] >= reads + 3)
+    send.over.set()
+    await node.run_due()
+    assert len(send.begun) == JOBS
+    assert await owner.jobs() == []
+    assert len(await owner.log("done")) == JOBS

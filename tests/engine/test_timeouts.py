@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Owner
-from timebell.kernel import App, Done, Handler, Job, Outcome, Snooze
-from timebell.testing import Harness, harness
+from timebell.db.pool import Database, Limits
+from timebell.engine import Engine
+from timebell.kernel import App, Done, Handler, Job, Outcome, Registry, Snooze, Step, Timebell
+from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
 
 MINUTE = timedelta(minutes=1)
@@ -282,3 +284,57 @@ async def test_an_answer_that_comes_just_in_time_is_not_lost_while_it_is_written
     assert answered.is_set()
     assert len(calls) == 6
     assert len(await owner.log("done")) == 1
+
+
+async def test_a_job_that_is_given_new_content_begins_at_its_beginning(database_url: TestDatabase) -> None:
+    """How far it came with the old content means nothing for the new one."""
+    seen: list[tuple[int, Any]] = []
+
+    async def work(job: Job) -> Outcome | None:
+        seen.append((job.payload["part"], job.cursor))
+        return Snooze(delay=MINUTE, cursor={"next": 7}) if job.payload["part"] == 1 else None
+
+    async with harness(database_url.url, [App(name="t", handlers={"t.work": work})]) as h:
+
+        async def state(part: int) -> None:
+            step = Step(key="work", kind="t.work", offset=timedelta(0), payload={"part": part})
+            async with h.bell.transaction() as tx:
+                await h.bell.enqueue(tx, "t.work", {"part": part}, key="k", on_conflict="replace")
+                await h.bell.set_agenda(tx, subject="s:1", anchor=anchor, steps=[step])
+
+        anchor = h.clock.now
+        await state(1)
+        await h.run_due()
+        await state(2)
+        await h.run_due()
+    assert seen == [(1, None), (1, None), (2, None), (2, None)]
+
+
+async def test_a_transaction_that_the_server_ends_for_being_idle_is_a_failed_attempt(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """It would be made again for ever otherwise, without a trace."""
+    ran = 0
+
+    async def think(job: Job) -> None:
+        nonlocal ran
+        ran += 1
+        ended = asyncio.Event()
+        job.tx.connection.add_termination_listener(lambda _: ended.set())
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+    clock = ManualClock()
+    database = await Database.open(database_url.url, limits=Limits(idle_in_transaction=0.1))
+    app = App(name="t", handlers={"t.think": Handler(run=think, mode="transactional")})
+    bell = Timebell(database, registry=Registry([app]), clock=clock)
+    h = Harness(bell, Engine(bell), clock)
+    await h.engine.begin()
+    await enqueue(h, "t.think", max_attempts=2)
+    await h.advance(3 * MINUTE)
+    await h.engine.stop()
+    await bell.close()
+    await database.close()
+    assert ran == 2
+    (end,) = await owner.log("dead")
+    assert end["error"].startswith("its transaction was idle for too long")

@@ -351,3 +351,8 @@ async def test_the_answer_is_the_id_of_the_row(bell: Timebell, tables: Tables) -
         enqueued = await bell.enqueue(tx, "office.ring")
     assert isinstance(enqueued.id, UUID)
     assert (await tables.job(enqueued.id))["created_at"] is not None
+
+
+async def test_what_is_no_transaction_is_refused(bell: Timebell) -> None:
+    with pytest.raises(NoTransaction, match="NoneType is no transaction"):
+        await bell.enqueue(None, "office.ring")  # type: ignore[arg-type]

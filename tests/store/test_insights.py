@@ -161,6 +161,7 @@ async def test_a_sample_is_bounded_and_of_the_newest(
     assert summary.seconds_max == pytest.approx(0.3)
 
 
+@pytest.mark.req("J-13.5")
 async def test_throughput_counts_each_minute(insights: Insights, tables: Tables) -> None:
     for state, reason in [
         ("done", None),

@@ -100,6 +100,7 @@ async def test_a_page_looks_at_a_bounded_number_of_dead_jobs(
     assert [[line.id for line in page] for page in pages] == [[], [], [rare]]
 
 
+@pytest.mark.req("J-13.5")
 async def test_failures_are_grouped_by_what_killed(insights: Insights, tables: Tables) -> None:
     for minutes in (30, 20, 10):
         last = await bury(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -10,7 +12,7 @@ import pytest
 
 from timebell.cli.check import _report
 from timebell.cli.logs import without_passwords
-from timebell.cli.printing import plain, text
+from timebell.cli.printing import plain, print_line, print_table, text
 from timebell.kernel.insights_records import JobLine
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -58,6 +60,26 @@ def test_how_a_value_looks(value: object, shown: str) -> None:
 def test_a_record_becomes_a_mapping_in_the_order_of_its_fields() -> None:
     assert list(plain(LINE))[:3] == ["id", "tenant", "kind"]
     assert plain((LINE,))[0]["id"] == str(UUID(int=7))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100, 120])
+def test_a_narrow_terminal_breaks_nothing_within_a_word(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    id, cursor = str(UUID(int=7)), "c" * 60
+    row = (id, "cancelled", "office.remind", "default", AT, 1, "meeting:1", "said no, " * 9 + "twice")
+    print_table(["id", "state", "kind", "queue", "due", "attempt", "subject", "reason"], [row], empty="")
+    print_line(f"There is more: --cursor {cursor}")
+    words = {id, "cancelled", "office.remind", "2026-01-05", "09:00:00.000Z", "meeting:1", "twice", cursor}
+    assert words <= set(terminal.getvalue().split())
 
 
 def test_a_check_reports_the_late_and_the_early() -> None:

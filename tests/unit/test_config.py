@@ -35,7 +35,6 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "many_max": (10_000, 1, 100_000),
     "log_days": (30, 1, 3650),
     "dead_days": (180, 1, 3650),
-    "events_days": (0, 0, 36_500),
     "log_partitions_ahead_days": (14, 2, 366),
 }
 NUMBERS: dict[str, tuple[Any, Any, Any]] = {
@@ -51,7 +50,6 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "grid_ms": (1.0, 0.1, 100.0),
     "job_timeout_seconds": (300.0, 0.1, 86_400.0),
     "stop_seconds": (5.0, 0.0, 600.0),
-    "key_hours": (0.0, 0.0, 87_600.0),
 }
 OTHERS: dict[str, Any] = {
     "database_url": None,
@@ -416,20 +414,6 @@ class TestContradictions:
         assert "database_url (environment)" in message
         write(tmp_path / "timebell.toml", 'data = "var"')
         assert load_settings(environ={"DATABASE_URL": URL}).database_url == URL
-
-
-class TestWhereToConnect:
-    def test_migrations_use_the_owner_if_there_is_one(self) -> None:
-        owner = "postgresql://owner@db.example/bell"
-        assert Settings().migration_url is None
-        assert Settings(database_url=URL).migration_url == URL
-        assert Settings(database_url=URL, owner_url=owner).migration_url == owner
-
-    def test_wake_ups_never_go_through_the_pooler(self) -> None:
-        direct = "postgresql://bell@direct.example/bell"
-        assert Settings(database_url=URL).wakeup_url == URL
-        assert Settings(database_url=URL, pooled=True).wakeup_url is None
-        assert Settings(database_url=URL, pooled=True, listen_url=direct).wakeup_url == direct
 
 
 class TestSecrets:

@@ -232,15 +232,6 @@ def test_what_was_forgotten_counts_when_it_is_read_again() -> None:
     assert held.accept(first)
 
 
-def test_what_is_held_again_comes_back_at_its_instant() -> None:
-    held = make()
-    held.accept(row())
-    (entry,) = choose(held)
-    held.hold_again(entry, NOW + SECOND)
-    assert choose(held) == []
-    assert choose(held, now=NOW + SECOND) == [entry]
-
-
 @QUICK
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30), st.booleans())
 def test_a_slot_that_leaves_and_comes_back_brings_each_job_once(

@@ -26,13 +26,13 @@ _seconds = click.option("--seconds", default=15, show_default=True, type=click.I
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object alone on standard output.")
 
 
-@click.group()
+@click.group(short_help="Measure this machine.")
 def bench() -> None:
     """Measure this machine on a database that is thrown away afterwards."""
     set_up_logs("warning", "console")
 
 
-@bench.command()
+@bench.command(short_help="Due jobs paid a second.")
 @_jobs
 @_future
 @click.option("--hold-snapshot", is_flag=True, help="Keep an old snapshot open meanwhile.")
@@ -43,7 +43,7 @@ def drain(jobs: int, future: int, hold_snapshot: bool, mode: Mode, as_json: bool
     _show(measure_drain(jobs=jobs, future=future, hold_snapshot=hold_snapshot, mode=mode), as_json)
 
 
-@bench.command()
+@bench.command(short_help="Jobs written a second.")
 @_jobs
 @_future
 @_json
@@ -62,7 +62,7 @@ def late(rate: int, seconds: int, future: int, as_json: bool) -> None:
     _show(measure_late(rate=rate, seconds=seconds, future=future), as_json)
 
 
-@bench.command()
+@bench.command(short_help="Jobs written and paid at the same time.")
 @_rate
 @_seconds
 @_future

@@ -42,7 +42,7 @@ class CheckReport:
     max_ms: float | None
 
 
-@click.command()
+@click.command(short_help="Measure how late jobs begin.")
 @click.option("--jobs", "job_count", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
 @click.option(
     "--seconds",

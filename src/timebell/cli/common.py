@@ -49,7 +49,8 @@ def place_options(function: Function) -> Function:
     )(function)
     return click.option(
         "--data",
-        type=click.Path(path_type=Path, file_okay=False),
+        # Whether it may be read is told, with the remedy, by what reads it.
+        type=click.Path(path_type=Path, file_okay=False, readable=False),
         help="The folder of the embedded server's data.",
     )(function)
 

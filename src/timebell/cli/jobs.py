@@ -82,7 +82,7 @@ def show_job(id: UUID, tenant: str, as_json: bool, config: Path | None, data: Pa
         print_fields(_fields(line))
 
 
-@jobs.command("cancel")
+@jobs.command("cancel", short_help="Cancel jobs, and say what became of each.")
 @click.argument("id", type=ID, required=False)
 @click.option("--kind", help="With --key: the kind of the job.")
 @click.option("--key", help="With --kind: the key of the job.")
@@ -120,7 +120,7 @@ def _dead_options(function: Any) -> Any:
     return click.argument("ids", type=ID, nargs=-1)(function)
 
 
-@jobs.command("revive")
+@jobs.command("revive", short_help="Bring dead jobs back.")
 @_dead_options
 @click.option("--payload", help="A new payload, as JSON, for a single ID.")
 @click.option("--per-second", type=float, help="How many may come back in a second.")
@@ -153,7 +153,7 @@ def revive_jobs(
     _print_ids("revived", ask(config, data, revive), as_json)
 
 
-@jobs.command("discard")
+@jobs.command("discard", short_help="Give dead jobs up for good.")
 @_dead_options
 @actor_option
 @tenant_option

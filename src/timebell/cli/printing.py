@@ -15,6 +15,9 @@ from rich.table import Table
 
 from timebell.kernel.paging import Page
 
+_UNBROKEN_MAX = 36
+_WIDTH_MAX = 400
+
 
 def plain(value: Any) -> Any:
     """Records as mappings, in the order of their fields; orjson knows the rest."""
@@ -41,23 +44,29 @@ def page_json(page: Page[Any]) -> dict[str, Any]:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    rows = list(rows)
-    console = _console()
-    if not rows:
-        console.print(empty)
+    """Columns are broken between words, the first one never; a table too wide for that is left to the terminal."""
+    cells = [[text(value) for value in row] for row in rows]
+    if not cells:
+        _console().print(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(text(value) for value in row))
+        parts = [part for row in (columns, *cells) for part in (row[number].split() if number else [row[0]])]
+        longest = max(map(len, parts), default=0)
+        width = min(longest, _UNBROKEN_MAX) if number else longest
+        table.add_column(column, no_wrap=number == 0, overflow="fold", min_width=width)
+    for row in cells:
+        table.add_row(*row)
+    console = _console()
+    needed = console.measure(table, options=console.options.update(max_width=_WIDTH_MAX)).minimum
+    console.width = max(console.width, needed)
     console.print(table)
 
 
 def print_page(columns: Sequence[str], page: Page[Any], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
     print_table(columns, rows, empty=empty)
     if page.next_cursor is not None:
-        _console().print(f"There is more: --cursor {page.next_cursor}")
+        print_line(f"There is more: --cursor {page.next_cursor}")
 
 
 def print_fields(pairs: Iterable[tuple[str, Any]]) -> None:
@@ -72,7 +81,8 @@ def print_fields(pairs: Iterable[tuple[str, Any]]) -> None:
 
 
 def print_line(line: str) -> None:
-    _console().print(line)
+    """Left to the terminal to break, so that what is copied from it is whole."""
+    _console().print(line, soft_wrap=True)
 
 
 def text(value: Any) -> str:
@@ -96,5 +106,5 @@ def _console() -> Console:
     """As wide as the terminal; into a file or a pipe, wide enough that no line is broken."""
     is_terminal = sys.stdout.isatty()
     return Console(
-        file=sys.stdout, width=None if is_terminal else 400, highlight=False, markup=False, emoji=False
+        file=sys.stdout, width=None if is_terminal else _WIDTH_MAX, highlight=False, markup=False, emoji=False
     )

@@ -15,7 +15,7 @@ from timebell.server import Place, Process, apply_migrations, database_place, re
 from timebell.web.health import HOST
 
 
-@click.command()
+@click.command(short_help="Run everything in one process.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port for HTTP.  [default: 8080]")
 @place_options
 def up(port: int | None, config: Path | None, data: Path | None) -> None:
@@ -36,7 +36,7 @@ def up(port: int | None, config: Path | None, data: Path | None) -> None:
     run(process())
 
 
-@click.command()
+@click.command(short_help="Run jobs as one more node.")
 @place_options
 def work(config: Path | None, data: Path | None) -> None:
     """Run jobs as one more node of a database that is there already.

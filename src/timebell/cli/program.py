@@ -73,7 +73,7 @@ def _run() -> int:
 def _explain(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     help_for = "" if context is None else f" See `{context.command_path} --help`."
-    return " ".join(error.format_message().split()) + help_for
+    return " ".join(error.format_message().split()).rstrip(".") + "." + help_for
 
 
 def _refuse(reason: str, code: int) -> int:

@@ -26,7 +26,7 @@ def queues() -> None:
     """Look at queues, pause and resume them."""
 
 
-@queues.command("list")
+@queues.command("list", short_help="List the queues and what lies in them.")
 @json_option
 @place_options
 def list_queues(as_json: bool, config: Path | None, data: Path | None) -> None:

@@ -53,6 +53,11 @@ class Postmaster:
     is_ready: bool
 
 
+def _not_a_folder(path: Path) -> Path:
+    """What stands in the way: the system names the file that was asked for, which may lie below it."""
+    return next((each for each in (path, *path.parents) if each.exists() and not each.is_dir()), path)
+
+
 class DataFolder:
     """Knows every file by name. All belong to the folder's owner, but `postgres` to the server."""
 
@@ -71,7 +76,7 @@ class DataFolder:
         try:
             yield
         except (FileExistsError, NotADirectoryError) as error:
-            reason = f"{error.filename} is not a folder. Move it away,"
+            reason = f"{_not_a_folder(Path(error.filename))} is not a folder. Move it away,"
             raise EmbeddedServerError(self._complaint(reason)) from error
         except PermissionError as error:
             reason = f"{error.filename or 'it'} is closed to user {os.geteuid()}. Run as its owner,"

@@ -96,6 +96,13 @@ class AsyncpgSession:
     def is_in_transaction(self) -> bool:
         return bool(self.connection.is_in_transaction())
 
+    def is_lost(self) -> bool:
+        """Whether the connection is gone; a pool takes one back that breaks, and it cannot be asked any more."""
+        try:
+            return bool(self.connection.is_closed())
+        except asyncpg.InterfaceError:
+            return True
+
 
 class _Connection(asyncpg.Connection):
     """Returns to the pool without the reset round trip: nothing here ever outlives its transaction."""
@@ -135,6 +142,11 @@ class Database:
         self._pooled = pooled
         self.url = url
         self.observer = observer
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long the server lets a transaction be idle before it ends the connection."""
+        return self._limits.idle_in_transaction
 
     @classmethod
     async def open(
@@ -186,7 +198,7 @@ class Database:
             try:
                 yield session
             except BaseException:
-                if not session.connection.is_closed():
+                if not session.is_lost():
                     await session.connection.execute("ROLLBACK")
                 raise
             if await session.execute("COMMIT") == "ROLLBACK":

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 
+from timebell.clock import SystemClock
 from timebell.errors import DatabaseUnavailable
 
 _CHANNEL = "timebell_probe"
@@ -59,9 +60,10 @@ async def ask_server(url: str, *, seconds: float = 10.0) -> ServerFacts:
         version = await connection.fetchval("SHOW server_version")
         rows = await connection.fetch(_SETTINGS, list(_ROLE_SETTINGS))
         role = await connection.fetchval("SELECT current_user")
-        asked = asyncio.get_running_loop().time()
+        # The event loop's own time stands still between two of its turns, so it cannot measure one.
+        asked = SystemClock().monotonic()
         now = await connection.fetchval("SELECT clock_timestamp()")
-        round_trip = asyncio.get_running_loop().time() - asked
+        round_trip = SystemClock().monotonic() - asked
     return ServerFacts(
         version=version.partition(" ")[0],
         major=connection.get_server_version().major,

@@ -173,7 +173,8 @@ class Engine:
             self._lease_connection = await self.bell.database.dedicated()
         try:
             yield self.bell.database.session(self._lease_connection)
-        except DATABASE_ERRORS:
+        except (*DATABASE_ERRORS, asyncio.CancelledError):
+            # A deadline arrives here as a cancellation, and a half-open connection would meet every later one too.
             self._lease_connection.terminate()
             self._lease_connection = None
             raise

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import traceback
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +39,9 @@ from timebell.kernel.job import Job
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
+
+# Were this not a failed attempt, it would be made again for ever.
+_IDLE_TOO_LONG = "its transaction was idle for too long and was ended; do what takes long before or after it"
 
 
 @dataclass(slots=True, eq=False)
@@ -120,12 +125,15 @@ class Executor:
                 tx = Transaction(session, entry.pair[0], running_job=entry.id)
                 try:
                     job = await self._lock(running, tx)
+                    began = asyncio.get_running_loop().time()
                     outcome = await self._refuse(running, job) or await self._run(running, job)
                     running.has_answered = True
                 finally:
                     tx.close()
-                if session.connection.is_closed():
-                    raise NotToBeHad
+                if session.is_lost():
+                    if asyncio.get_running_loop().time() - began < self._database.idle_seconds:
+                        raise NotToBeHad
+                    outcome = Retry(_IDLE_TOO_LONG)
                 settlement = self.decide(running, outcome)
                 if isinstance(outcome, Retry):
                     raise _Undo
@@ -242,7 +250,8 @@ class Executor:
             answer = await loop.run_in_executor(self._threads, context.run, _answer, handler, job)
             if isinstance(answer, _Raised):
                 raise answer.error
-            return answer
+            # A function that only hands an awaitable on, as a lambda may, is awaited after all.
+            return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
             if running.has_timed_out:
                 return _timed_out(running)
@@ -328,9 +337,10 @@ class Executor:
             entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0
         )
         try:
-            return named(self._job(probe, payload))
+            destination = named(self._job(probe, payload))
         except Exception:
             return None
+        return destination if isinstance(destination, str) else None
 
 
 class _Raised:
@@ -340,9 +350,9 @@ class _Raised:
         self.error = error
 
 
-def _answer(handler: Handler, job: Job) -> Outcome | _Raised | None:
+def _answer(handler: Handler, job: Job) -> Awaitable[Outcome | None] | Outcome | _Raised | None:
     try:
-        return handler.run(job)  # type: ignore[return-value]
+        return handler.run(job)
     except BaseException as error:
         return _Raised(error)
 

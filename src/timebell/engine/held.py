@@ -36,14 +36,17 @@ class Entry:
         "is_probe",
         "lane",
         "pair",
+        "read_at",
         "row",
         "run_at",
         "slot",
         "version",
     )
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, read_at: float = 0.0) -> None:
         self.row = row
+        # When the read that found it began, on the clock of this process.
+        self.read_at = read_at
         self.id: UUID = row["id"]
         self.version: int = row["version"]
         self.slot: int = row["slot"]
@@ -80,6 +83,7 @@ class Held:
         self._total = 0
         self._order = 0
         self._reads_open = 0
+        self._read_at = 0.0
         self.overflow: dict[Pair, dict[tuple[int, int], Position]] = {}
 
     def __len__(self) -> int:
@@ -93,13 +97,16 @@ class Held:
         pair = (row["tenant"], row["queue"])
         count = self._counts.get(pair, 0)
         if count >= self._share(pair):
-            marks = self.overflow.setdefault(pair, {})
-            key, mark = (row["slot"], row["lane"]), (row["run_at"], row["id"])
-            if key not in marks or mark < marks[key]:
-                marks[key] = mark
+            self.leave_behind(pair, (row["slot"], row["lane"]), (row["run_at"], row["id"]))
             return False
-        self._push(Entry(row))
+        self._push(Entry(row, self._read_at))
         return True
+
+    def leave_behind(self, pair: Pair, place: tuple[int, int], mark: Position) -> None:
+        """Remember where to read on once the pair has room again."""
+        marks = self.overflow.setdefault(pair, {})
+        if place not in marks or mark < marks[place]:
+            marks[place] = mark
 
     def _share(self, pair: Pair) -> int:
         if self._total < self._total_max:
@@ -205,11 +212,6 @@ class Held:
             self._uncount(heapq.heappop(self._heap)[2])
         return self._heap[0][0] if self._heap else None
 
-    def hold_again(self, entry: Entry, run_at: datetime) -> None:
-        """Put a job back under the same version, to be looked at again at `run_at`."""
-        entry.run_at = run_at
-        self._push(entry)
-
     def retire(self, entries: Iterable[Entry]) -> None:
         """The database has acknowledged that these are over at this version.
 
@@ -233,8 +235,9 @@ class Held:
         if self._seen.get(id) == version:
             del self._seen[id]
 
-    def read_begins(self) -> None:
+    def read_begins(self, at: float = 0.0) -> None:
         self._reads_open += 1
+        self._read_at = at
 
     def read_ends(self) -> None:
         self._reads_open -= 1
@@ -245,9 +248,14 @@ class Held:
 
     def take_overflow(self) -> Iterator[tuple[Pair, dict[tuple[int, int], Position]]]:
         """The tenant's queues that have room again, with where to read on."""
-        for pair in list(self.overflow):
-            if self._counts.get(pair, 0) <= self._share(pair) // 2:
-                yield pair, self.overflow.pop(pair)
+        for pair in [pair for pair in self.overflow if self._has_room(pair)]:
+            yield pair, self.overflow.pop(pair)
+
+    def can_take_overflow(self) -> bool:
+        return any(self._has_room(pair) for pair in self.overflow)
+
+    def _has_room(self, pair: Pair) -> bool:
+        return self._counts.get(pair, 0) <= self._share(pair) // 2
 
     def drop_slots(self, slots: set[int]) -> None:
         """Let go of everything in these slots: another node reads them now."""

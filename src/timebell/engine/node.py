@@ -129,7 +129,7 @@ class Node:
         leaving = set(moves.release)
         if self._user is not None:
             self._user.slots_leaving(leaving - self._leaving)
-            self._user.slots_taken(self._leaving - leaving)
+            self._user.slots_taken((self._leaving - leaving) & self.owned.keys())
         self._leaving = leaving
         if leaving:
             await self._release(session, leaving)
@@ -151,9 +151,10 @@ class Node:
         idle = self._user.idle_slots(leaving) if self._user is not None else leaving
         for slot in idle:
             self.owned.pop(slot, None)
+        # Before the statement: were its answer lost, the next round would take them for slots that stay after all.
+        self._leaving -= idle
         if idle:
             await self._store.release_slots(session, incarnation=self.incarnation, slots=sorted(idle))
-        self._leaving -= idle
 
     async def leave(self, session: Session) -> None:
         """End this life in order: the slots are free at once."""

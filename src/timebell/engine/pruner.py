@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import asyncpg
 import structlog
 
 from timebell.config import Settings
-from timebell.db.pool import Database
+from timebell.db.pool import Database, Session
 from timebell.engine.store import EngineStore
 
 log = structlog.get_logger("timebell.pruner")
@@ -14,6 +16,7 @@ log = structlog.get_logger("timebell.pruner")
 EVERY_SECONDS = 600.0
 _ROWS_MAX = 1_000
 _PARTITIONS_MAX = 10
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Pruner:
@@ -23,6 +26,7 @@ class Pruner:
         self._database = database
         self._store = store
         self._settings = settings
+        self._agendas_after = _BEGINNING
 
     async def tick(self) -> float:
         settings = self._settings
@@ -31,7 +35,7 @@ class Pruner:
             pruned = [
                 await self._store.prune_keys(session, limit=_ROWS_MAX),
                 await self._store.prune_dead_jobs(session, days=settings.dead_days, limit=_ROWS_MAX),
-                await self._store.prune_agendas(session, days=settings.dead_days, limit=_ROWS_MAX),
+                await self._prune_agendas(session),
             ]
             try:
                 for _ in range(_PARTITIONS_MAX):
@@ -41,3 +45,11 @@ class Pruner:
                 # Somebody reads the log. Waiting for the lock would hold up every finish behind it.
                 log.info("the log is being read; its old partition is dropped next time")
         return 1.0 if max(pruned) >= _ROWS_MAX else EVERY_SECONDS
+
+    async def _prune_agendas(self, session: Session) -> int:
+        looked_at = await self._store.prune_agendas(
+            session, days=self._settings.dead_days, after=self._agendas_after, limit=_ROWS_MAX
+        )
+        count: int = looked_at["looked_at_count"]
+        self._agendas_after = looked_at["last_at"] if count >= _ROWS_MAX else _BEGINNING
+        return count

@@ -80,6 +80,7 @@ class Reader:
         self._held = held
         self._timekeeper = timekeeper
         self._ahead = timedelta(seconds=settings.read_ahead_seconds)
+        self._pair_max = settings.held_per_tenant_queue_max
         self._sweep_seconds = settings.sweep_seconds
         self._full_sweep_seconds = settings.full_sweep_seconds
         self._cursors: dict[Place, Position] = {}
@@ -147,9 +148,7 @@ class Reader:
         for pair, marks in self._held.take_overflow():
             scan = Scan(pair)
             # The mark itself was not taken, and a position is exclusive.
-            scan.begin(
-                {place: (at - timedelta(microseconds=1), _LAST_ID) for place, (at, _) in marks.items()}
-            )
+            scan.begin({place: (at, _id_before(id)) for place, (at, id) in marks.items()})
             self._overflowed.append(scan)
 
     def is_wanted(self) -> bool:
@@ -164,8 +163,11 @@ class Reader:
 
     def next_plan_in(self) -> float:
         """Seconds until the next scan begins by itself."""
-        upcoming = min([self._next_sweep, self._next_full_sweep, *(at for at, _, _ in self._revisits)])
-        return max(0.0, upcoming - self._timekeeper.monotonic())
+        upcoming = [self._next_sweep, *(at for at, _, _ in self._revisits)]
+        if not self._full.pending:
+            # While one goes on the next cannot begin, however long its time has come.
+            upcoming.append(self._next_full_sweep)
+        return max(0.0, min(upcoming) - self._timekeeper.monotonic())
 
     async def read(self, session: Session) -> None:
         """One bounded read of the most urgent scan."""
@@ -175,9 +177,10 @@ class Reader:
         is_behind = scan is self._recent or scan is self._full
         until = self._timekeeper.now() + (timedelta(0) if is_behind else self._ahead)
         asked = dict(scan.pending)
-        per_slot = max(4, _ROWS_A_READ // len(asked))
+        rows_max = _ROWS_A_READ if scan.pair is None else min(_ROWS_A_READ, self._pair_max)
+        per_slot = max(4, rows_max // len(asked))
         tenant, queue = scan.pair if scan.pair is not None else (None, None)
-        self._held.read_begins()
+        self._held.read_begins(self._timekeeper.monotonic())
         try:
             rows = await self._store.read_due(
                 session,
@@ -195,15 +198,23 @@ class Reader:
         ended = scan.absorb(asked, rows, per_slot)
         if scan is self._coming:
             self._advance(asked, ended, until)
+        if scan.pair is not None and scan.pair in self._held.overflow:
+            # Its share is full again: whatever else is there would be read for nothing, each time anew.
+            for place, position in scan.pending.items():
+                self._held.leave_behind(scan.pair, place, position)
+            scan.pending.clear()
         self._overflowed = [each for each in self._overflowed if each.pending]
 
     def _take_row(self, row: Row) -> None:
         started_by = row["started_by"]
         if started_by is None:
             self._held.accept(row)
+        elif self._held.knows(row["id"]):
+            # It runs here, or is being settled; also where an earlier life of this node began it.
+            return
         elif started_by not in self._node.alive:
             self.orphans.append(row)
-        elif started_by == self._node.incarnation and not self._held.knows(row["id"]):
+        elif started_by == self._node.incarnation:
             # Marked by us, but the answer was lost: nobody runs it.
             self.strays.append(row)
 
@@ -218,3 +229,7 @@ class Reader:
     def has_read(self, run_at: datetime) -> bool:
         """Whether the cursors are already past this instant, so that only a hint would find it in time."""
         return run_at <= self._timekeeper.now() + self._ahead
+
+
+def _id_before(id: UUID) -> UUID:
+    return UUID(int=max(0, id.int - 1))

@@ -13,7 +13,7 @@ import structlog
 from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine.attempts import Attempts
-from timebell.engine.background import DATABASE_ERRORS, Background
+from timebell.engine.background import Background
 from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
@@ -30,7 +30,8 @@ log = structlog.get_logger("timebell.starter")
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
 _SOLITUDE_SECONDS = 30.0
-_UNKNOWN_KIND = timedelta(seconds=5)
+# Longer than the read-ahead: what waited in memory for longer may have been cancelled or replaced long ago.
+_FRESH_SECONDS = 2.0
 
 
 class Turnstile:
@@ -189,7 +190,8 @@ class Starter:
             if entry.row["kind"] not in self._unknown_kinds:
                 self._unknown_kinds.add(entry.row["kind"])
                 log.warning("no handler for this kind on this node", kind=entry.row["kind"])
-            self._held.hold_again(entry, now + _UNKNOWN_KIND)
+            # Let go of, so that it keeps no job of its tenant and queue out of memory that could run.
+            self._held.forget(entry)
             return
         ending = _ending(entry, handler, now)
         if ending is not None:
@@ -203,10 +205,13 @@ class Starter:
             self._attempts.launch(entry, handler, now)
 
     def _must_mark(self, entry: Entry, handler: Handler) -> bool:
-        """A step is never plain: its agenda may have moved on, and the mark asks."""
+        """A step is never plain: its agenda may have moved on, and the mark asks. So it does after a long wait."""
         if handler.mode == "external" or entry.row["crash_count"] > 0 or entry.is_cautious:
             return True
-        return handler.mode == "plain" and entry.row["step"] is not None
+        if handler.mode != "plain":
+            return False
+        is_fresh = self._timekeeper.monotonic() - entry.read_at <= _FRESH_SECONDS
+        return entry.row["step"] is not None or not is_fresh
 
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
@@ -232,7 +237,7 @@ class Starter:
                     await self._begin_marked(entry, begun.get(entry.id))
                 marked = set(group)
                 passed = [entry for entry in passed if entry not in marked]
-        except DATABASE_ERRORS:
+        except Exception:
             # A mark whose answer was lost is found by the next sweep and given back.
             for entry in (*unasked, *passed):
                 if entry not in self._attempts.running:

@@ -231,5 +231,6 @@ class EngineStore:
     async def prune_keys(self, session: Session, *, limit: int) -> int:
         return len(await self._run(session, "prune_keys", limit=limit))
 
-    async def prune_agendas(self, session: Session, *, days: int, limit: int) -> int:
-        return len(await self._run(session, "prune_agendas", days=days, limit=limit))
+    async def prune_agendas(self, session: Session, *, days: int, after: datetime, limit: int) -> Row:
+        """Answers with how many were looked at and where the look ended; not all of them were old enough to go."""
+        return (await self._run(session, "prune_agendas", days=days, after=after, limit=limit))[0]

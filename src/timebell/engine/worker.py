@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 import structlog
 
@@ -38,6 +39,7 @@ _LOOK_AGAIN_SECONDS = 0.25
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
 _FLUSHES_MAX = 2
+_PARKS_MAX = 4
 
 
 @dataclass(slots=True)
@@ -142,13 +144,15 @@ class Worker:
         chosen = self.held.choose(room, self._limits.budgets(now), self._admit)
         parked = [entry for entry in chosen if self._is_paused(entry)]
         if parked:
-            self.background.begin("park", lambda: self._park(parked), most=1_000)
+            self.background.begin("park", lambda: self._park(parked), most=_PARKS_MAX)
             chosen = [entry for entry in chosen if not self._is_paused(entry)]
         self._starter.begin(chosen, now)
 
     def _admit(self, entry: Entry) -> bool:
         """What is paused needs no place to run: it is chosen to be parked."""
-        return self._is_paused(entry) or self._starter.admit(entry)
+        if self._is_paused(entry):
+            return self.background.is_free("park", _PARKS_MAX)
+        return self._starter.admit(entry)
 
     def _is_paused(self, entry: Entry) -> bool:
         tenant, queue = entry.pair
@@ -159,7 +163,9 @@ class Worker:
         earliest = self.held.earliest_run_at()
         if earliest is not None:
             waits.append((earliest - now).total_seconds())
-        others = (self._settler.stuck_in(), self.attempts.next_watch_in())
+        # Where no write can begin, the end of one wakes the loop.
+        can_settle = self.background.is_free("settle", _FLUSHES_MAX)
+        others = (self._settler.stuck_in() if can_settle else None, self.attempts.next_watch_in())
         waits += [seconds for seconds in others if seconds is not None]
         ready = self.held.ready_counts()
         start = self._limits.next_start(ready, now)
@@ -182,8 +188,8 @@ class Worker:
                 rows = await self._store.unpark_jobs(
                     session, slots=sorted(self._node.owned), limit=_UNPARK_MAX
                 )
-                self._unpark = len(rows) >= _UNPARK_MAX
-                self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows)
+                self._unpark = len(rows) >= _UNPARK_MAX or not all(row["is_back"] for row in rows)
+                self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows if row["is_back"])
         self.woken.set()
 
     async def _read(self) -> None:
@@ -203,6 +209,10 @@ class Worker:
             )
         self.counters.recovered += len(rows)
         self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows)
+        recovered = {row["id"] for row in rows}
+        for row in orphans:
+            if row["id"] not in recovered:
+                self._reader.revisit(row["slot"], row["run_at"], _LOOK_AGAIN_SECONDS)
 
     async def _give_back_strays(self, session: Session) -> None:
         strays, self._reader.strays = self._reader.strays, []
@@ -217,16 +227,21 @@ class Worker:
 
     async def _park(self, entries: list[Entry]) -> None:
         slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
-        async with self._database.connection() as session:
-            await self._store.park_jobs(
-                session,
-                ids=[entry.id for entry in entries],
-                slots=slots,
-                epochs=[self._node.owned[slot].epoch for slot in slots],
-                incarnation=self._node.incarnation,
-            )
-        for entry in entries:
-            self.held.forget(entry)
+        parked: set[UUID] = set()
+        try:
+            async with self._database.connection() as session:
+                parked = await self._store.park_jobs(
+                    session,
+                    ids=[entry.id for entry in entries],
+                    slots=slots,
+                    epochs=[self._node.owned[slot].epoch for slot in slots],
+                    incarnation=self._node.incarnation,
+                )
+        finally:
+            for entry in entries:
+                self.held.forget(entry)
+                if entry.id not in parked:
+                    self._reader.revisit(entry.slot, entry.run_at, _LOOK_AGAIN_SECONDS)
         # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.
         self._unpark = self._unpark or not all(self._is_paused(entry) for entry in entries)
 
@@ -320,7 +335,7 @@ class Worker:
 
     def has_work(self) -> bool:
         """Whether another pass would read, begin or write something now."""
-        if self._reader.is_wanted() or self._settler.is_ready():
+        if self._reader.is_wanted() or self._settler.is_ready() or self.held.can_take_overflow():
             return True
         return self._limits.has_room(self.held.ready_counts(), self._timekeeper.now())
 

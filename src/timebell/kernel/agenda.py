@@ -16,7 +16,7 @@ from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import encode_payload, insert_columns
 from timebell.kernel.models import REASON_MAX, AgendaDiff, Step, StepChange, check_name
 from timebell.kernel.store import Store
-from timebell.kernel.transaction import Transaction
+from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.rules.agenda import OwedStep, Reconciled, UnfinishedStep, reconcile
 
 
@@ -40,7 +40,7 @@ class AgendaWriter:
         actor: str | None,
         correlation_id: str | None,
     ) -> AgendaDiff:
-        tx.check_open()
+        check_transaction(tx)
         check_name("subject", subject, required=True)
         check_name("reason", reason, longest=REASON_MAX, required=True)
         check_name("actor", actor)

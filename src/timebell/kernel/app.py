@@ -39,12 +39,15 @@ class Handler:
     queue: str = DEFAULT_QUEUE
     timeout: timedelta | None = None
     retry: RetryPolicy | None = None
-    destination: str | Callable[[Job], str] | None = None
+    destination: str | Callable[[Job], str | None] | None = None
     on_uncertain: Literal["retry", "dead"] = "retry"
     is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.run))
+        # An object may have an async `__call__`.
+        call = getattr(self.run, "__call__", None)  # noqa: B004
+        is_async = inspect.iscoroutinefunction(self.run) or inspect.iscoroutinefunction(call)
+        object.__setattr__(self, "is_async", is_async)
         if self.mode not in ("plain", "transactional", "external"):
             raise ConfigurationError(f"mode: {self.mode!r} is not plain, transactional or external")
         if self.mode == "transactional" and not self.is_async:

@@ -33,7 +33,7 @@ from timebell.kernel.models import (
     check_whole,
 )
 from timebell.kernel.store import Store
-from timebell.kernel.transaction import Transaction
+from timebell.kernel.transaction import Transaction, check_transaction
 
 DEFAULT_TENANT = "default"
 _FILTERED_MAX = 10_000
@@ -135,7 +135,7 @@ class Timebell:
         own transaction held its row longer than `cancel_wait_seconds`. `already_final`: it had ended, in the
         state given.
         """
-        tx.check_open()
+        check_transaction(tx)
         if sum(given is not None for given in (id, key, subject)) != 1:
             raise InvalidInput("name what to cancel by id, by kind and key, or by subject", field="id")
         if (key is None) != (kind is None):
@@ -211,7 +211,7 @@ class Timebell:
         occurred_at: datetime | None = None,
     ) -> UUID:
         """Record an event: a fact in the past tense, `booking.cancelled`, that nothing changes afterwards."""
-        tx.check_open()
+        check_transaction(tx)
         check_kind(name, "name")
         check_name("subject", subject)
         check_name("actor", actor)
@@ -249,7 +249,7 @@ class Timebell:
         A new `payload` is taken for a single id only. What it expires at stays. Answers with the ids that came
         back.
         """
-        tx.check_open()
+        check_transaction(tx)
         filters = _dead_filters(ids, kind, queue, fingerprint, limit)
         check_name("actor", actor)
         check_between("per_second", per_second, 0.001, 100_000)
@@ -278,7 +278,7 @@ class Timebell:
         actor: str | None = None,
     ) -> list[UUID]:
         """Give dead jobs up for good, by id or by filter."""
-        tx.check_open()
+        check_transaction(tx)
         filters = _dead_filters(ids, kind, queue, fingerprint, limit)
         check_name("actor", actor)
         rows = await self.store.discard_jobs(tx.session, tenant=tx.tenant, actor=actor, **filters)
@@ -294,7 +294,7 @@ class Timebell:
         actor: str | None = None,
     ) -> None:
         """Stop starting jobs of a queue, for this tenant or for everyone. What runs is left to run."""
-        tx.check_open()
+        check_transaction(tx)
         await self._catalogue.check_queue(tx.session, queue)
         check_name("reason", reason, longest=REASON_MAX)
         check_name("actor", actor)
@@ -304,7 +304,7 @@ class Timebell:
 
     async def resume(self, tx: Transaction, queue: str, *, everyone: bool = False) -> bool:
         """Start jobs of a queue again; False where it was not paused."""
-        tx.check_open()
+        check_transaction(tx)
         await self._catalogue.check_queue(tx.session, queue)
         return await self.store.resume_queue(tx.session, queue=queue, tenant="" if everyone else tx.tenant)
 

@@ -17,7 +17,7 @@ from timebell.errors import InvalidInput, KeyConflict, PayloadTooLarge
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.models import Enqueue, Enqueued
 from timebell.kernel.store import Columns, Store
-from timebell.kernel.transaction import Transaction
+from timebell.kernel.transaction import Transaction, check_transaction
 
 # An escaped NUL: a backslash that is not itself escaped, and what follows it.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -53,7 +53,7 @@ class JobWriter:
         self._settings = settings
 
     async def enqueue(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
-        tx.check_open()
+        check_transaction(tx)
         await self._check_expiry(tx, jobs)
         rows = [await self._row(tx, job) for job in jobs]
         if not any(job.key for job in jobs):

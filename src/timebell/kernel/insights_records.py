@@ -17,8 +17,8 @@ Accuracy = Literal["exact", "at_least", "estimate", "unknown"]
 class QueueDepth:
     """How much lies in one queue.
 
-    `due_count` waits to be started, `started_count` runs, `parked_count` is due but held back by a pause or
-    by its tenant's own excess; `is_at_least` says that these three were counted only up to the bound.
+    `due_count` waits to be started, `started_count` runs, `parked_count` is due but held back by a
+    pause; `is_at_least` says that these three were counted only up to the bound.
     `future_count` is not due yet, and `future_accuracy` says how far to trust it. `lateness_seconds` is how
     long the job that has been due longest has waited, since `oldest_due_at`.
     """

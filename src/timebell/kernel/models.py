@@ -88,7 +88,7 @@ def check_whole(field_name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A named lane with limits over all nodes together: `rate` starts a second, `concurrency` at once."""
+    """Where jobs of a sort wait, with limits over all nodes together: `rate` starts a second, `concurrency` at once."""
 
     name: str
     rate: float | None = None

@@ -12,6 +12,15 @@ from timebell.db.pool import Row, Session
 from timebell.errors import NoTransaction, TimebellError
 
 
+def check_transaction(tx: object) -> None:
+    """What a verb is given as its transaction must be one, and open."""
+    if not isinstance(tx, Transaction):
+        raise NoTransaction(
+            f"{type(tx).__name__} is no transaction; pass the tx of `bell.transaction()` or of `bell.join(...)`"
+        )
+    tx.check_open()
+
+
 class Transaction:
     """One open transaction of one tenant. It gathers the wake-ups to send once it has been committed."""
 

@@ -1,12 +1,21 @@
--- Back to their lanes, a bounded number at a time, once nothing pauses them.
-UPDATE timebell.jobs j SET lane = CASE j.urgency WHEN 'critical' THEN 0 ELSE 1 END
-WHERE j.id IN (
-    SELECT p.id
+-- Back to their lanes, a bounded number at a time, once nothing pauses them. A row that a caller holds stays; it is
+-- named all the same, so that it is asked for again.
+WITH parked AS MATERIALIZED (
+    SELECT p.id, p.slot, p.run_at
     FROM unnest(:slots::smallint[]) AS w(slot) CROSS JOIN LATERAL (
-        SELECT p.id FROM timebell.jobs p
+        SELECT p.id, p.slot, p.run_at FROM timebell.jobs p
         WHERE p.slot = w.slot AND p.lane = 2 AND NOT EXISTS (
             SELECT FROM timebell.queue_pauses q WHERE q.queue = p.queue AND q.tenant IN ('', p.tenant))
-        ORDER BY p.run_at, p.id LIMIT :limit::integer FOR UPDATE SKIP LOCKED
+        ORDER BY p.run_at, p.id LIMIT :limit::integer
     ) p LIMIT :limit::integer
+), back AS (
+    UPDATE timebell.jobs j SET lane = CASE j.urgency WHEN 'critical' THEN 0 ELSE 1 END
+    WHERE j.id = ANY(ARRAY(
+            SELECT f.id FROM timebell.jobs f WHERE f.id = ANY(ARRAY(SELECT id FROM parked))
+            ORDER BY f.id FOR UPDATE SKIP LOCKED))
+        AND j.lane = 2
+    RETURNING j.id
 )
-RETURNING j.slot, j.run_at
+SELECT p.slot, p.run_at, b.id IS NOT NULL AS is_back
+FROM parked p LEFT JOIN back b ON b.id = p.id
+ORDER BY p.run_at, p.id

@@ -6,7 +6,7 @@ WITH moved AS (
         queue = m.queue, kind = m.kind, guard = m.guard, priority = m.priority, urgency = m.urgency,
         lane = CASE m.urgency WHEN 'critical' THEN 0 ELSE 1 END, max_attempts = m.max_attempts,
         step_order = m.step_order, payload = m.payload::jsonb, revision = :revision::integer,
-        version = j.version + 1, attempt = 0
+        version = j.version + 1, attempt = 0, cursor = NULL
     FROM unnest(:ids::uuid[], :due_ats::timestamptz[], :expires_ats::timestamptz[], :queues::text[], :kinds::text[],
         :guards::text[], :priorities::smallint[], :urgencies::text[], :max_attempts::integer[],
         :step_orders::integer[], :payloads::text[])

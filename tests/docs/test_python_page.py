@@ -1,0 +1,56 @@
+"""The page about Python names everything that is public, each verb and each field."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+
+import pytest
+
+import timebell
+from tests.shape.tree import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+RECORDS = [
+    "App",
+    "Handler",
+    "Queue",
+    "RetryPolicy",
+    "Enqueue",
+    "Step",
+    "Job",
+    "Retry",
+    "Snooze",
+    "Enqueued",
+    "Cancelled",
+]
+# Fields that the engine fills in for its own use, and what a policy is made of below its two constructors.
+INNER = {"is_async", "transaction", "beat", "delays"}
+# How the parts are put together is told elsewhere, or is nobody's business but the server's.
+INSIDE = {"declare", "close"}
+ELSEWHERE = {"Registry", "__version__"}
+
+
+def is_named(name: str) -> bool:
+    """In code, or as a heading."""
+    return any(re.search(rf"\b{name}\b", told) for told in re.findall(r"`[^`]+`|^#+ .+$", PAGE, re.MULTILINE))
+
+
+def test_every_public_name_is_told() -> None:
+    assert {name for name in timebell.__all__ if not is_named(name)} <= ELSEWHERE
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_field_is_told(record: str) -> None:
+    names = {field.name for field in dataclasses.fields(getattr(timebell, record))} - INNER
+    assert {name for name in names if not is_named(name)} == set()
+
+
+def test_every_verb_and_its_arguments_are_told() -> None:
+    for name, verb in inspect.getmembers(timebell.Timebell, inspect.isfunction):
+        if name.startswith("_") or name in INSIDE | {"wake", "transaction", "join"}:
+            continue
+        [told] = re.findall(rf"^\| `{name}\((.*?)\)` \|", PAGE, re.MULTILINE)
+        arguments = set(inspect.signature(verb).parameters) - {"self", "options"}
+        assert {each for each in arguments if not re.search(rf"\b{each}\b", told)} == set(), name
