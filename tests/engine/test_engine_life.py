@@ -52,3 +52,24 @@ async def test_a_lease_that_could_not_be_renewed_in_time_has_a_new_connection_ne
     assert before.is_closed()
     await node.engine.beat()
     assert node.engine.node.may_start()
+
+
+async def test_who_stays_hears_at_once_that_a_node_has_come_or_gone(database_url: TestDatabase) -> None:
+    """Without the word it would find out at its next beat, and what is due meanwhile would be late."""
+    async with harness(database_url.url, [App(name="empty")]) as stays:
+        await stays.bell.wakeups.listen()
+        heard = asyncio.Event()
+        stays.bell.wakeups.watch(heard.set)
+        async with harness(database_url.url, [App(name="empty")]):
+            async with asyncio.timeout(10):
+                await heard.wait()
+            heard.clear()
+            await stays.engine.beat()
+            assert len(stays.engine.node.owned) == 128
+            async with asyncio.timeout(10):
+                await heard.wait()
+            heard.clear()
+        async with asyncio.timeout(10):
+            await heard.wait()
+        await stays.engine.beat()
+        assert len(stays.engine.node.owned) == 256

@@ -18,6 +18,7 @@ from timebell.db.pool import Database
 from timebell.db.queries import Query
 
 WAKEUP = "timebell_wakeup"
+_CHANGED = "changed"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTIFY = Query(name="notify", text="SELECT pg_notify($1, $2)", parameters=("name", "text"))
 _SLOTS_NAMED_MAX = 64
@@ -62,6 +63,8 @@ class Wakeups:
         self._database = database
         self._listen_url = listen_url
         self._listeners: list[Listener] = []
+        self._watchers: list[Callable[[], None]] = []
+        self._is_changed = False
         self._waiting: dict[int, datetime] = {}
         self._sending: asyncio.Task[None] | None = None
         self._connection: asyncpg.Connection | None = None
@@ -81,8 +84,20 @@ class Wakeups:
         rest = self._offer(merged)
         if rest:
             merge(self._waiting, rest)
-            if self._sending is None or self._sending.done():
-                self._sending = asyncio.create_task(self._send())
+            self._begin_sending()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Be told when another process announces that who reads what has changed."""
+        self._watchers.append(watcher)
+
+    def announce(self) -> None:
+        """Tell the others that who reads what has changed, so that they need not find out by themselves."""
+        self._is_changed = True
+        self._begin_sending()
+
+    def _begin_sending(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
 
     def _offer(self, hints: Hints) -> Hints:
         for listener in self._listeners:
@@ -91,9 +106,12 @@ class Wakeups:
         return hints
 
     async def _send(self) -> None:
-        while self._waiting:
-            text = encode(self._waiting)
-            self._waiting.clear()
+        while self._waiting or self._is_changed:
+            if self._is_changed:
+                self._is_changed, text = False, _CHANGED
+            else:
+                text = encode(self._waiting)
+                self._waiting.clear()
             with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await self._database.run(_NOTIFY, name=WAKEUP, text=text)
 
@@ -110,7 +128,11 @@ class Wakeups:
         self._connection = connection
 
     def _heard(self, _connection: Any, _pid: int, _name: str, text: object) -> None:
-        self._offer(decode(str(text)))
+        if text == _CHANGED:
+            for watcher in self._watchers:
+                watcher()
+        else:
+            self._offer(decode(str(text)))
 
     async def close(self) -> None:
         if self._sending is not None:

@@ -52,8 +52,10 @@ class Engine:
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
         self.pruner = Pruner(bell.database, self.store, settings)
         self._lease_connection: asyncpg.Connection | None = None
+        self._nodes_changed = asyncio.Event()
+        bell.wakeups.watch(self._nodes_changed.set)
         self._loops = [
-            Loop("node", self._tick_node, chance=bell.chance),
+            Loop("node", self._tick_node, chance=bell.chance, woken=self._nodes_changed),
             Loop("sweep", self._tick_sweep, chance=bell.chance),
             Loop(
                 "worker",
@@ -145,6 +147,7 @@ class Engine:
             async with asyncio.timeout(2.0):
                 async with self._lease_session() as session:
                     await self.node.leave(session)
+                self.bell.wakeups.announce()
         if self._lease_connection is not None:
             self._lease_connection.terminate()
             self._lease_connection = None
@@ -165,6 +168,8 @@ class Engine:
         # A half-open connection must not outlast the lease in silence.
         async with asyncio.timeout(self.bell.settings.lease_seconds / 3), self._lease_session() as session:
             await self.node.tick(session, self.timekeeper.now())
+        if self.node.has_news:
+            self.bell.wakeups.announce()
 
     @asynccontextmanager
     async def _lease_session(self) -> AsyncIterator[AsyncpgSession]:

@@ -300,7 +300,8 @@ class Executor:
             await self._breakers.failed(
                 running.destination, outcome.error_class, self._timekeeper.now(), probe=running.is_probe
             )
-        elif outcome is None or isinstance(outcome, Done):
+        elif not isinstance(outcome, Snooze):
+            # Also where the answer was no: it came.
             await self._breakers.succeeded(running.destination, probe=running.is_probe)
 
     async def _beat(self, running: Running, job: Job, cursor: dict[str, Any] | None) -> bool:

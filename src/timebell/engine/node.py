@@ -68,6 +68,8 @@ class Node:
         self.incarnation = 0
         self.alive: frozenset[int] = frozenset()
         self.owned: dict[int, Ownership] = {}
+        # Whether the last round did something that other nodes should act on: come, bury, or let slots go.
+        self.has_news = False
 
     def serve(self, user: SlotUser) -> None:
         self._user = user
@@ -84,6 +86,7 @@ class Node:
 
     async def tick(self, session: Session, now: datetime) -> None:
         """One round: prolong the lease or begin a new life, bury who is dead, move towards an even share."""
+        self.has_news = False
         sent = self._clock.monotonic()
         if self.incarnation and not await self._store.renew_node(
             session, incarnation=self.incarnation, lease_seconds=self._lease_seconds
@@ -94,8 +97,10 @@ class Node:
             self.incarnation = await self._store.register_node(
                 session, node=self.name, version=self._version, lease_seconds=self._lease_seconds
             )
+            self.has_news = True
         self._start_until = sent + self._lease_seconds - self._margin_seconds
-        await self._store.bury_nodes(session, incarnation=self.incarnation, is_alone=self._is_alone)
+        buried = await self._store.bury_nodes(session, incarnation=self.incarnation, is_alone=self._is_alone)
+        self.has_news = self.has_news or bool(buried)
         self._is_alone = False
         alive = frozenset(await self._store.read_nodes(session))
         if self.incarnation not in alive:
@@ -155,6 +160,7 @@ class Node:
         self._leaving -= idle
         if idle:
             await self._store.release_slots(session, incarnation=self.incarnation, slots=sorted(idle))
+            self.has_news = True
 
     async def leave(self, session: Session) -> None:
         """End this life in order: the slots are free at once."""
