@@ -142,3 +142,22 @@ async def test_a_backlog_does_not_keep_suspects_from_their_turn(cluster: Cluster
     await second.run_due()
     assert len(ran) == 501
     assert ran.index(suspect) < 100
+
+
+@pytest.mark.parametrize("crash_count", [1, 2])
+async def test_a_suspect_keeps_its_place_until_its_end_is_written(
+    cluster: Cluster, owner: Owner, crash_count: int
+) -> None:
+    """Failure 6: were the next one to kill the node in between, the one that had answered would be charged too."""
+    ran: list[UUID] = []
+    node = await cluster.node([mortal_app(Hold("before", "death"), ran)])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.external") for _ in range(2)])
+    await owner.rows("UPDATE timebell.jobs SET crash_count = $1", crash_count)
+    ending = node.stage.hold("before", "finish_jobs")
+    await node.run_until(ending)
+    passes = iter(range(15))
+    await node.passes_until(lambda: len(ran) > 1 or next(passes, None) is None)
+    assert len(ran) == 1
+    await node.go_on(ending)
+    assert len(ran) == len(await owner.log("done")) == 2

@@ -49,6 +49,7 @@ class Settler:
         monotonic: Callable[[], float],
         on_retry: Callable[[Settlement, int, datetime], None],
         on_settled: Callable[[Settlement], None],
+        on_suspect_over: Callable[[Entry], None],
     ) -> None:
         self._database = database
         self._store = store
@@ -58,13 +59,21 @@ class Settler:
         self._monotonic = monotonic
         self._on_retry = on_retry
         self._on_settled = on_settled
+        self._on_suspect_over = on_suspect_over
+        self._suspects: set[UUID] = set()
         self._waiting: list[Settlement] = []
         self._stuck: list[tuple[float, Settlement]] = []
         self._writing: list[list[Settlement]] = []
         self.refused_count = 0
 
     def add(self, settlement: Settlement) -> None:
+        if settlement.entry.row["crash_count"]:
+            self._suspects.add(settlement.entry.id)
         self._waiting.append(settlement)
+
+    def is_settling(self, suspect: Entry) -> bool:
+        """Whether a suspect has answered and its end is not written: were the node to die now, it would be charged."""
+        return suspect.id in self._suspects
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._stuck)
@@ -194,6 +203,10 @@ class Settler:
             if row is not None:
                 self._on_retry(each, row["version"], row["run_at"])
             self._on_settled(each)
+        for each in group:
+            if each.entry.id in self._suspects:
+                self._suspects.discard(each.entry.id)
+                self._on_suspect_over(each.entry)
         self._held.retire(each.entry for each in group)
 
 

@@ -138,7 +138,6 @@ class Starter:
         # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
         self._solitude = Solitude(timekeeper.monotonic)
         self._admitted_count = 0
-        self._turnstiles = (self._suspects, self._cautious, self._transactional, self._solitude)
         self._unknown_kinds: set[str] = set()
         self.marking_count = 0
         self.is_stopping = False
@@ -219,8 +218,15 @@ class Starter:
         self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        for turnstile in self._turnstiles:
+        for turnstile in (self._cautious, self._transactional):
             turnstile.leave(entry)
+        if not self._settler.is_settling(entry):
+            self.suspect_over(entry)
+
+    def suspect_over(self, entry: Entry) -> None:
+        """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
+        self._suspects.leave(entry)
+        self._solitude.leave(entry)
 
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""

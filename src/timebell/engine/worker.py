@@ -84,6 +84,7 @@ class Worker:
             monotonic=timekeeper.monotonic,
             on_retry=self._retried,
             on_settled=self._settled,
+            on_suspect_over=self._suspect_over,
         )
         self.attempts = Attempts(
             self._executor,
@@ -274,6 +275,10 @@ class Worker:
 
     def _ended(self, entry: Entry) -> None:
         self._starter.ended(entry)
+        self.woken.set()
+
+    def _suspect_over(self, entry: Entry) -> None:
+        self._starter.suspect_over(entry)
         self.woken.set()
 
     def _not_begun(self, entry: Entry) -> None:
