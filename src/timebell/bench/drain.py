@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from timebell.bench.ground import Ground, Tally, add_due, add_future, close, held_snapshot, throwaway
+from timebell.bench.ground import Ground, add_due, add_future, close, held_snapshot, throwaway
 from timebell.bench.raw import RawLoop
 from timebell.engine import Engine
 from timebell.kernel import Timebell
@@ -41,7 +41,7 @@ async def drain(*, jobs: int, future: int, hold_snapshot: bool, mode: Mode) -> d
 async def _measure(
     ground: Ground, jobs: int, mode: Mode, pay: Callable[[Timebell, int, Mode], Awaitable[None]]
 ) -> float:
-    bell = await ground.open(Tally())
+    bell = await ground.open()
     try:
         await add_due(bell, jobs, mode)
         began = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from timebell.bench.ground import Ground, Tally, add_due, add_future, close, throwaway
+from timebell.bench.ground import Ground, add_due, add_future, close, throwaway
 from timebell.clock import Ids
 
 _CHUNK = 5_000
@@ -35,7 +35,7 @@ async def enqueue(*, jobs: int, future: int) -> dict[str, Any]:
 
 
 async def _ours(ground: Ground, jobs: int) -> float:
-    bell = await ground.open(Tally())
+    bell = await ground.open()
     try:
         began = time.perf_counter()
         await add_due(bell, jobs, "plain")
@@ -45,7 +45,7 @@ async def _ours(ground: Ground, jobs: int) -> float:
 
 
 async def _raw(ground: Ground, jobs: int) -> float:
-    bell = await ground.open(Tally())
+    bell = await ground.open()
     try:
         ids_of = Ids(bell.chance)
         async with bell.database.connection() as session:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, timedelta
 from typing import Any
 
-from timebell.bench.ground import Ground, Tally, add_future, close, throwaway
+from timebell.bench.ground import Ground, add_future, close, throwaway
 from timebell.engine import Engine
-from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
+from timebell.kernel import Enqueue, Handler, Job, Timebell
 
 _AHEAD = timedelta(seconds=2)
 _LOAD_EVERY_SECONDS = 0.05
@@ -55,9 +55,7 @@ async def late(*, rate: int, seconds: int, future: int) -> dict[str, Any]:
 
 async def run_rate(ground: Ground, *, rate: int, seconds: int) -> Lateness:
     noted = Lateness()
-    bell = await ground.open(Tally())
-    app = App(name="bench", handlers={"bench.late": Handler(run=noted.handle)})
-    bell = Timebell(bell.database, registry=Registry([app]), settings=bell.settings)
+    bell = await ground.open({"bench.late": Handler(run=noted.handle)})
     engine = Engine(bell)
     noted.watch(engine)
     await engine.start()

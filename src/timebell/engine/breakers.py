@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from timebell.clock import Chance
@@ -108,6 +107,3 @@ class Breakers:
         elif before.spell is not None:
             async with self._database.connection() as session:
                 await self._store.close_breaker(session, destination=destination)
-
-    def states(self) -> Mapping[str, BreakerState]:
-        return self._states

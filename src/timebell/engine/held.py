@@ -203,9 +203,6 @@ class Held:
                 counts[pair[1]] = counts.get(pair[1], 0) + len(pile)
         return counts
 
-    def has_ready(self) -> bool:
-        return any(self._piles.values())
-
     def earliest_run_at(self) -> datetime | None:
         """When the next job becomes due."""
         while self._heap and self._is_stale(self._heap[0][2]):

@@ -44,7 +44,7 @@ _PARKS_MAX = 4
 
 @dataclass(slots=True)
 class Counters:
-    """What this worker has settled since it started; `refused` are writes that came too late to count."""
+    """What this worker has done since it started; `not_begun` are jobs that were not to be had when their time came."""
 
     done: int = 0
     retried: int = 0
