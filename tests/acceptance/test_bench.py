@@ -5,18 +5,37 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import asyncpg
 import pytest
 
+from timebell.db.embedded import EmbeddedServer
 
-def bench(*arguments: str) -> dict[str, object]:
-    ended = subprocess.run(
+
+def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "timebell", "bench", *arguments, "--json"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+async def databases_of(server: EmbeddedServer) -> set[str]:
+    """Those of the benches; tests that run at the same time have others."""
+    admin = await asyncpg.connect(server.url("postgres", role="admin"))
+    try:
+        rows = await admin.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'bench%'")
+        return {row["datname"] for row in rows}
+    finally:
+        await admin.close()
+
+
+def bench(*arguments: str) -> dict[str, object]:
+    ended = run_bench(*arguments)
     assert ended.returncode == 0, ended.stderr
     answer: dict[str, object] = json.loads(ended.stdout)
     return answer
@@ -26,11 +45,14 @@ def test_drain_is_measured_beside_the_raw_loop() -> None:
     answer = bench("drain", "--jobs", "1000", "--future", "1000", "--hold-snapshot")
     assert answer["bench"] == "drain"
     assert (answer["jobs"], answer["future"]) == (1000, 1000)
-    assert isinstance(answer["timebell"], dict)
-    assert answer["timebell"]["per_s"] > 0
-    assert isinstance(answer["raw"], dict)
-    assert answer["raw"]["per_s"] > 0
+    for side in ("timebell", "raw"):
+        costs = answer[side]
+        assert isinstance(costs, dict)
+        assert costs["per_s"] > 0
+        assert costs["client_us"] > 0
+        assert "server_us" in costs
     assert isinstance(answer["ratio"], float)
+    assert isinstance(answer["peak_memory_mb"], float)
 
 
 @pytest.mark.slow
@@ -48,4 +70,26 @@ def test_lateness_counts_what_was_early() -> None:
 @pytest.mark.slow
 def test_enqueue_and_steady_are_measured() -> None:
     assert {"timebell", "raw", "ratio"} <= bench("enqueue", "--jobs", "5000").keys()
-    assert bench("steady", "--rate", "200", "--seconds", "2")["left"] == 0
+    steady = bench("steady", "--rate", "200", "--seconds", "2")
+    assert (steady["n"], steady["left"]) == (400, 0)
+    assert isinstance(steady["written_per_s"], int)
+
+
+async def test_a_bench_can_work_on_a_server_that_others_use_too(server: EmbeddedServer) -> None:
+    before = await databases_of(server)
+    assert bench("enqueue", "--jobs", "100", "--data", str(server.folder))["jobs"] == 100
+    assert await databases_of(server) == before
+
+
+def test_a_folder_without_a_server_is_refused(tmp_path: Path) -> None:
+    ended = run_bench("enqueue", "--data", str(tmp_path))
+    assert ended.returncode == 1
+    assert "No embedded server runs on" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_snapshot_is_held_for_as_long_as_it_was_asked() -> None:
+    began = time.monotonic()
+    answer = bench("drain", "--jobs", "500", "--hold-snapshot", "--held-seconds", "3")
+    assert answer["held_seconds"] == 3
+    assert time.monotonic() - began > 3

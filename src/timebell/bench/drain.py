@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+from timebell.bench.cost import Cost, Meter, peak_memory_mb
 from timebell.bench.ground import Ground, add_due, add_future, close, held_snapshot, throwaway
 from timebell.bench.raw import RawLoop
 from timebell.engine import Engine
@@ -15,39 +17,66 @@ from timebell.kernel.models import Mode
 
 _DEADLINE_SECONDS = 900.0
 _LOOKS_MAX = 1_000_000
+_WARM_UP_JOBS = 2_000
 
 
-async def drain(*, jobs: int, future: int, hold_snapshot: bool, mode: Mode) -> dict[str, Any]:
+async def drain(
+    *,
+    jobs: int,
+    future: int,
+    hold_snapshot: bool,
+    mode: Mode,
+    held_seconds: int = 0,
+    data: Path | None = None,
+) -> dict[str, Any]:
     """Both sides in one run on one server, the raw loop first and last, so that a change of weather shows."""
-    async with throwaway() as ground:
+    async with throwaway(data) as ground:
         await add_future(ground, future)
+        await _measure(ground, min(jobs, _WARM_UP_JOBS), mode, _engine)
         async with held_snapshot(ground, hold_snapshot):
+            if hold_snapshot:
+                await _work_on(ground, jobs, mode, held_seconds)
             before = await _measure(ground, jobs, mode, _raw)
             ours = await _measure(ground, jobs, mode, _engine)
+            memory = peak_memory_mb()
             after = await _measure(ground, jobs, mode, _raw)
-    raw = (before + after) / 2
+    raw_per_s = jobs * (1 / before.seconds + 1 / after.seconds) / 2
     return {
         "bench": "drain",
         "mode": mode,
         "jobs": jobs,
         "future": future,
         "hold_snapshot": hold_snapshot,
-        "timebell": {"per_s": round(ours)},
-        "raw": {"per_s": round(raw), "before": round(before), "after": round(after)},
-        "ratio": round(ours / raw, 3),
+        "held_seconds": held_seconds if hold_snapshot else 0,
+        "timebell": ours.per_job(jobs),
+        "raw": {
+            **before.per_job(jobs),
+            "per_s": round(raw_per_s),
+            "before": round(jobs / before.seconds),
+            "after": round(jobs / after.seconds),
+        },
+        "ratio": round(jobs / ours.seconds / raw_per_s, 3),
+        "peak_memory_mb": memory,
     }
+
+
+async def _work_on(ground: Ground, jobs: int, mode: Mode, seconds: int) -> None:
+    """Let the snapshot grow old while the engine works, so that dead rows pile up that nothing can remove."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        await _measure(ground, jobs, mode, _engine)
 
 
 async def _measure(
     ground: Ground, jobs: int, mode: Mode, pay: Callable[[Timebell, int, Mode], Awaitable[None]]
-) -> float:
+) -> Cost:
     bell = await ground.open()
     try:
         await add_due(bell, jobs, mode)
-        began = time.perf_counter()
+        meter = Meter(ground.server_pid)
         async with asyncio.timeout(_DEADLINE_SECONDS):
             await pay(bell, jobs, mode)
-        return jobs / (time.perf_counter() - began)
+        return meter.read()
     finally:
         await close(bell)
 

@@ -1,7 +1,8 @@
-"""The ground that every benchmark stands on: a throwaway server with durable defaults and a no-op handler."""
+"""The ground that every benchmark stands on: a throwaway database with durable defaults and a no-op handler."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -16,6 +17,8 @@ from timebell.config import Settings
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import migrate
 from timebell.db.pool import Database
+from timebell.db.provision import DATABASE, close_public_schema, provision_database
+from timebell.errors import EmbeddedServerError
 from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
 from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
@@ -38,6 +41,7 @@ class Ground:
 
     url: str
     owner_url: str
+    server_pid: int
 
     async def open(self, handlers: Mapping[str, Handler] = NO_OPS) -> Timebell:
         settings = Settings(concurrency=1_000, node_name="bench")
@@ -56,22 +60,52 @@ async def close(bell: Timebell) -> None:
 
 
 @asynccontextmanager
-async def throwaway() -> AsyncIterator[Ground]:
-    """A server that is gone afterwards, on disk and with durable defaults."""
+async def throwaway(data: Path | None = None) -> AsyncIterator[Ground]:
+    """A database that is gone afterwards, on disk and with durable defaults.
+
+    It is made in the embedded server that runs on `data`, so that others can be measured on the same one, or else
+    in a server of its own.
+    """
+    if data is not None:
+        async with _database_on(data) as ground:
+            yield ground
+        return
     home = Path(tempfile.mkdtemp(prefix="timebell-bench-"))
     try:
         server = await EmbeddedServer.start(home / "data")
         try:
-            owner = await asyncpg.connect(server.url(role="owner"))
-            try:
-                await migrate(owner, [KERNEL])
-            finally:
-                await owner.close()
-            yield Ground(server.url(), server.url(role="owner"))
+            yield await _migrated(server, DATABASE)
         finally:
             await server.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _database_on(data: Path) -> AsyncIterator[Ground]:
+    server = await EmbeddedServer.find(data)
+    if server is None:
+        raise EmbeddedServerError(f"No embedded server runs on {data}: start one there, or leave --data out.")
+    name = f"bench_{os.getpid()}"
+    admin = await asyncpg.connect(server.url("postgres", role="admin"))
+    try:
+        await provision_database(admin, name)
+        try:
+            yield await _migrated(server, name)
+        finally:
+            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+async def _migrated(server: EmbeddedServer, name: str) -> Ground:
+    owner = await asyncpg.connect(server.url(name, role="owner"))
+    try:
+        await close_public_schema(owner)
+        await migrate(owner, [KERNEL])
+    finally:
+        await owner.close()
+    return Ground(server.url(name), server.url(name, role="owner"), server.pid)
 
 
 async def add_future(ground: Ground, count: int) -> None:

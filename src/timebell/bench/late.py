@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, timedelta
+from pathlib import Path
 from typing import Any
 
 from timebell.bench.ground import Ground, add_future, close, throwaway
@@ -13,6 +14,8 @@ from timebell.kernel import Enqueue, Handler, Job, Timebell
 
 _AHEAD = timedelta(seconds=2)
 _LOAD_EVERY_SECONDS = 0.05
+_CHUNK = 5_000
+_LEFT = "SELECT count(*) FROM timebell.jobs WHERE kind = 'bench.late'"
 
 
 class Lateness:
@@ -20,6 +23,8 @@ class Lateness:
 
     def __init__(self) -> None:
         self.milliseconds: list[float] = []
+        self.writing_seconds = 0.0
+        self.left = 0
         self._engine: Engine | None = None
 
     def watch(self, engine: Engine) -> None:
@@ -34,9 +39,9 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
 
 
-async def late(*, rate: int, seconds: int, future: int) -> dict[str, Any]:
+async def late(*, rate: int, seconds: int, future: int, data: Path | None = None) -> dict[str, Any]:
     """Jobs at random instants of the coming two seconds, written while earlier ones run, beside future rows."""
-    async with throwaway() as ground:
+    async with throwaway(data) as ground:
         await add_future(ground, future)
         noted = await run_rate(ground, rate=rate, seconds=seconds)
     ordered = sorted(noted.milliseconds)
@@ -60,16 +65,20 @@ async def run_rate(ground: Ground, *, rate: int, seconds: int) -> Lateness:
     noted.watch(engine)
     await engine.start()
     try:
+        began = bell.clock.monotonic()
         await _load(bell, engine, rate, seconds)
+        noted.writing_seconds = bell.clock.monotonic() - began
         total = rate * seconds
         for _ in range(2_000):
             if len(noted.milliseconds) >= total:
                 break
             await asyncio.sleep(0.01)
-        return noted
     finally:
         await engine.stop()
+        async with bell.database.connection() as session:
+            noted.left = await session.connection.fetchval(_LEFT)
         await close(bell)
+    return noted
 
 
 async def _load(bell: Timebell, engine: Engine, rate: int, seconds: int) -> None:
@@ -78,7 +87,8 @@ async def _load(bell: Timebell, engine: Engine, rate: int, seconds: int) -> None
     began = bell.clock.monotonic()
     while written < rate * seconds:
         elapsed = bell.clock.monotonic() - began
-        owed = min(rate * seconds, int(rate * (elapsed + _LOAD_EVERY_SECONDS))) - written
+        behind = min(rate * seconds, int(rate * (elapsed + _LOAD_EVERY_SECONDS))) - written
+        owed = min(behind, _CHUNK)
         if owed > 0:
             now = engine.timekeeper.now()
             jobs = [
@@ -88,4 +98,4 @@ async def _load(bell: Timebell, engine: Engine, rate: int, seconds: int) -> None
             async with bell.transaction() as tx:
                 await bell.enqueue_many(tx, jobs)
             written += owed
-        await asyncio.sleep(_LOAD_EVERY_SECONDS)
+        await asyncio.sleep(_LOAD_EVERY_SECONDS if owed == behind else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +16,6 @@ from timebell.bench.steady import steady as measure_steady
 from timebell.cli.common import run
 from timebell.cli.logs import set_up_logs
 from timebell.cli.printing import print_json, print_table
-from timebell.kernel.models import Mode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,6 +23,11 @@ _jobs = click.option("--jobs", default=60_000, show_default=True, type=click.Int
 _future = click.option("--future", default=0, show_default=True, type=click.IntRange(0, 50_000_000))
 _rate = click.option("--rate", default=1_000, show_default=True, type=click.IntRange(1, 100_000))
 _seconds = click.option("--seconds", default=15, show_default=True, type=click.IntRange(1, 3_600))
+_data = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Use the embedded server that runs on this folder.  [default: one of its own]",
+)
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object alone on standard output.")
 
 
@@ -36,40 +41,51 @@ def bench() -> None:
 @_jobs
 @_future
 @click.option("--hold-snapshot", is_flag=True, help="Keep an old snapshot open meanwhile.")
+@click.option(
+    "--held-seconds",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 3_600),
+    help="How long the snapshot is open, and jobs are paid, before anything is measured.",
+)
 @click.option("--mode", type=click.Choice(MODES), default="plain", show_default=True)
+@_data
 @_json
-def drain(jobs: int, future: int, hold_snapshot: bool, mode: Mode, as_json: bool) -> None:
+def drain(as_json: bool, **what: Any) -> None:
     """Due jobs paid a second by one process, and by its own statements alone."""
-    _show(measure_drain(jobs=jobs, future=future, hold_snapshot=hold_snapshot, mode=mode), as_json)
+    _show(measure_drain(**what), as_json)
 
 
 @bench.command(short_help="Jobs written a second.")
 @_jobs
 @_future
+@_data
 @_json
-def enqueue(jobs: int, future: int, as_json: bool) -> None:
+def enqueue(as_json: bool, **what: Any) -> None:
     """Jobs written a second in bulk by one process, and by a bare insert."""
-    _show(measure_enqueue(jobs=jobs, future=future), as_json)
+    _show(measure_enqueue(**what), as_json)
 
 
 @bench.command()
 @_rate
 @_seconds
 @_future
+@_data
 @_json
-def late(rate: int, seconds: int, future: int, as_json: bool) -> None:
+def late(as_json: bool, **what: Any) -> None:
     """How long after its due instant a job begins."""
-    _show(measure_late(rate=rate, seconds=seconds, future=future), as_json)
+    _show(measure_late(**what), as_json)
 
 
 @bench.command(short_help="Jobs written and paid at the same time.")
 @_rate
 @_seconds
 @_future
+@_data
 @_json
-def steady(rate: int, seconds: int, future: int, as_json: bool) -> None:
+def steady(as_json: bool, **what: Any) -> None:
     """Jobs written and paid at the same time, and what is left at the end."""
-    _show(measure_steady(rate=rate, seconds=seconds, future=future), as_json)
+    _show(measure_steady(**what), as_json)
 
 
 def _show(measuring: Coroutine[Any, Any, dict[str, Any]], as_json: bool) -> None:

@@ -1,0 +1,82 @@
+"""What a stretch of work costs: time, and the processor time of this process and of the server."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The processor time is steadier than the time on a machine that others use too."""
+
+    seconds: float
+    client_seconds: float
+    server_seconds: float | None
+
+    def per_job(self, jobs: int) -> dict[str, int | float | None]:
+        server = self.server_seconds
+        return {
+            "per_s": round(jobs / self.seconds),
+            "client_us": round(self.client_seconds / jobs * 1e6, 1),
+            "server_us": None if server is None else round(server / jobs * 1e6, 1),
+        }
+
+
+class Meter:
+    """Begins to count when it is made."""
+
+    def __init__(self, server_pid: int) -> None:
+        self._server_pid = server_pid
+        self._server = server_seconds(server_pid)
+        self._client = time.process_time()
+        self._began = time.perf_counter()
+
+    def read(self) -> Cost:
+        seconds = time.perf_counter() - self._began
+        client = time.process_time() - self._client
+        server = server_seconds(self._server_pid)
+        return Cost(
+            seconds=seconds,
+            client_seconds=client,
+            server_seconds=None if server is None or self._server is None else server - self._server,
+        )
+
+
+def server_seconds(pid: int) -> float | None:
+    """Processor time of a PostgreSQL server: its own, its living children's, and that of those which have ended.
+
+    None where the system does not tell.
+    """
+    try:
+        ticks = sum(_times(pid))
+        children = [
+            int(child)
+            for thread in Path(f"/proc/{pid}/task").iterdir()
+            for child in (thread / "children").read_text().split()
+        ]
+    except OSError:
+        return None
+    for child in children:
+        # One that has ended since it was listed is left out: what it used is small, and soon its parent's.
+        with suppress(OSError):
+            ticks += sum(_times(child)[:2])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _times(pid: int) -> list[int]:
+    """User and system ticks of a process, then those of its children that have ended."""
+    # The name of the program is in parentheses and may contain anything; what follows is numbers.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(field) for field in fields[11:15]]
+
+
+def peak_memory_mb() -> float:
+    """The most that this process has ever held in memory."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
