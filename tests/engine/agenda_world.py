@@ -253,9 +253,8 @@ class World:
         engine, self.engine = self.engine, None
         worker = engine.worker
         self.bell.wakeups.unsubscribe(worker.hint)
-        await _cut(
-            [*(each.activity for each in worker.attempts.running.values() if each.activity is not None)]
-        )
+        worker.attempts._queued.clear()
+        await _cut([*worker.attempts.going_on])
         await _cut([*worker.background.going_on])
         worker.close()
         if engine._lease_connection is not None:
@@ -297,11 +296,10 @@ class World:
         worker.sweep()
         for _ in range(_PASSES_MAX):
             await worker.tick()
-            going = {
-                each.activity
-                for each in worker.attempts.running.values()
-                if each.activity is not None and each.entry.id not in self.hanging
-            } | worker.background.going_on
+            hanging = {
+                each.activity for each in worker.attempts.running.values() if each.entry.id in self.hanging
+            }
+            going = worker.attempts.going_on - hanging | worker.background.going_on
             if going:
                 self.somebody_hangs.clear()
                 hangs = asyncio.ensure_future(self.somebody_hangs.wait())

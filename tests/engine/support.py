@@ -193,9 +193,9 @@ class ClusterNode:
         for each in connections:
             each.terminate()
         self.bell.database._pool.terminate()
-        running = self.engine.worker.attempts.running.values()
-        going_on = {each.activity for each in running if each.activity is not None}
-        going_on |= self.engine.worker.background.going_on
+        worker = self.engine.worker
+        worker.attempts._queued.clear()
+        going_on = worker.attempts.going_on | worker.background.going_on
         if self._driving is not None:
             going_on.add(self._driving)  # type: ignore[arg-type]
         for each in going_on:

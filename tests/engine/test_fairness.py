@@ -256,7 +256,7 @@ async def test_a_backlog_is_not_read_through_for_every_handful_of_it(
             await enqueue(h, "a", 1_000)
         await h.run_due()
     assert ran == 10_000
-    assert rows_read < 8 * 10_000
+    assert rows_read < 3 * 10_000
 
 
 async def test_jobs_that_no_handler_here_knows_do_not_keep_the_others_out(

@@ -27,10 +27,8 @@ async def let_run(h: Harness, reached: asyncio.Event) -> None:
         await worker.tick()
         if reached.is_set():
             return
-        going_on = [
-            attempt.activity for attempt in worker.attempts.running.values() if attempt.activity is not None
-        ]
-        await asyncio.wait([*going_on, *worker.background.going_on, _tick()], timeout=0.01)
+        going_on = worker.attempts.going_on | worker.background.going_on
+        await asyncio.wait({*going_on, _tick()}, timeout=0.01)
     raise AssertionError("the handler never came so far")
 
 

@@ -9,11 +9,13 @@ import pytest
 
 from tests.shape.tree import TESTS, python_files, within
 
-# Only a test of a real process may poll, with a bound: the start of its path, and what it waits for.
+# Only a test of a real process may poll, with a bound, and in virtual time sleeping is what moves the clock: the start
+# of its path, and what it waits for.
 POLLING: Mapping[str, str] = {
     "tests/acceptance/": "real processes over HTTP",
     "tests/store/embedded/": "a PostgreSQL server that starts, stops and is killed",
     "tests/migration/test_migrate": "sessions of PostgreSQL that wait for each other",
+    "tests/simulation/": "virtual time",
 }
 
 

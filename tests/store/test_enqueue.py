@@ -116,6 +116,50 @@ async def test_many_are_answered_in_the_order_they_were_asked(bell: Timebell, ta
     assert [stored[job.id] for job in enqueued] == list(range(500))
 
 
+@pytest.mark.parametrize("alike", [0, 1, 2, 3])
+async def test_many_that_differ_in_everything_are_written_as_asked(
+    bell: Timebell, tables: Tables, alike: int
+) -> None:
+    """What all rows have in common is sent once, and what none has is not sent: neither may reach another row."""
+    ways: list[dict[str, Any]] = [
+        {"kind": "office.post"},
+        {"kind": "office.ring", "queue": "slow", "due_at": NOW + HOUR, "expires_at": NOW + 2 * HOUR},
+        {"kind": "office.post", "subject": "s:1", "priority": 7, "delay": HOUR, "correlation_id": "c-1"},
+        {"kind": "office.ring", "urgency": "critical", "max_attempts": 3, "guard": "office.still_open"},
+    ]
+    asked = [ways[alike], ways[alike], *ways[:alike], *ways[alike:]] if alike else ways
+    jobs = [Enqueue(payload={"n": number}, **way) for number, way in enumerate(asked)]
+    async with bell.transaction() as tx:
+        answers = await bell.enqueue_many(tx, jobs)
+    default_queue = {"office.post": "mail", "office.ring": "default"}
+    for number, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
+        row = await tables.job(answer.id)
+        written = {name: row[name] for name in ("kind", "subject", "priority", "urgency", "max_attempts")}
+        assert written == {name: getattr(job, name) for name in written}
+        assert (row["guard"], row["correlation_id"], row["expires_at"]) == (
+            job.guard,
+            job.correlation_id,
+            job.expires_at,
+        )
+        assert row["queue"] == (job.queue or default_queue[job.kind])
+        assert row["due_at"] == (job.due_at or NOW + (job.delay or timedelta(0)))
+        assert row["lane"] == (0 if job.urgency == "critical" else 1)
+        assert json.loads(row["payload_text"]) == {"n": number}
+
+
+async def test_the_slots_to_wake_are_those_in_which_something_is_due_soon(bell: Timebell) -> None:
+    async with bell.transaction() as tx:
+        await bell.enqueue_many(
+            tx,
+            [
+                Enqueue(kind="office.post", subject="a", delay=timedelta(seconds=1)),
+                Enqueue(kind="office.post", subject="a"),
+                Enqueue(kind="office.post", subject="b", delay=HOUR),
+            ],
+        )
+        assert [at for _, at in tx.wakeups] == [NOW]
+
+
 async def test_ten_thousand_at_once_and_not_one_more(bell: Timebell, tables: Tables) -> None:
     jobs = [Enqueue(kind="office.ring", payload={"n": n}, subject=f"s:{n % 7}") for n in range(10_001)]
     async with bell.transaction() as tx:

@@ -29,9 +29,11 @@ async def test_the_same_job_asked_for_twice_is_one_job(bell: Timebell, tables: T
     first = await enqueue(bell)
     async with bell.transaction() as tx:
         again = await bell.enqueue(tx, "office.ring", **ASKED)
+        is_writing = await tx.connection.fetchval("SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
         third = await bell.enqueue(tx, "office.ring", **{**ASKED, "priority": 9})
     assert first.created
     assert (again.id, again.created) == (first.id, False)
+    assert is_writing, "the commit of such an answer waits for the standby as a write does"
     assert (third.id, third.created) == (first.id, False)
     assert [row["id"] for row in await tables.jobs()] == [first.id]
 

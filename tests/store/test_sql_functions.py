@@ -122,6 +122,15 @@ async def test_what_python_refuses_sql_refuses_too(
     assert set((await tables.counts()).values()) == {0}
 
 
+@pytest.mark.req("U-1", "U-5")
+async def test_to_answer_that_a_job_exists_is_as_safe_as_to_write_it(sql: Any) -> None:
+    """A commit that wrote nothing does not wait for the standby, and what it saw might not survive."""
+    await sql.fetchval("SELECT timebell.enqueue('office.post', key => 'k')")
+    async with sql.transaction():
+        await sql.fetchval("SELECT timebell.enqueue('office.post', key => 'k')")
+        assert await sql.fetchval("SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
+
+
 @pytest.mark.req("U-5")
 async def test_the_same_key_answers_with_the_same_job(sql: Any, tables: Tables) -> None:
     ask = "SELECT timebell.enqueue('office.ring', '{\"n\": 1}', key => 'k')"

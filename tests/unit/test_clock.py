@@ -51,6 +51,17 @@ def test_ids_rise_within_a_millisecond_and_beyond_its_numbers(stopped: list[int]
     assert {id.version for id in made} == {7}
 
 
+def test_many_ids_at_once_are_as_good_as_one_by_one(stopped: list[int]) -> None:
+    ids = Ids(Chance(1))
+    made = [ids.new(), *ids.many(10_000), ids.new()]
+    assert made == sorted(made)
+    assert len({id.int & (1 << 62) - 1 for id in made}) == len(made), "each has a tail of its own"
+    assert {id.version for id in made} == {7}
+    assert {id.int >> 62 & 0b11 for id in made} == {0b10}
+    assert ids.many(0) == []
+    assert Ids(Chance(5)).many(3) == Ids(Chance(5)).many(3)
+
+
 def test_ids_rise_when_the_clock_is_put_back(stopped: list[int]) -> None:
     ids = Ids(Chance(1))
     made = []

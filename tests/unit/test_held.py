@@ -258,9 +258,22 @@ def test_the_excess_of_a_tenants_queue_stays_behind_a_mark() -> None:
     assert held.accept(row(tenant="another"))
     assert held.overflow == {("acme", "default"): {(0, NORMAL): (rows[4]["run_at"], rows[4]["id"])}}
     assert list(held.take_overflow()) == []
+    assert held.overflowing(1) == [("acme", "default")]
     choose(held, 2, now=NOW + SECOND)
+    assert held.overflowing(1) == [], "it has room again, and is read from its mark"
     assert [pair for pair, _ in held.take_overflow()] == [("acme", "default")]
     assert held.overflow == {}
+
+
+def test_what_is_due_already_is_in_turn_with_what_was_waited_for() -> None:
+    held = make()
+    late, soon, later = (row(run_at=NOW + number * SECOND) for number in (-1, 1, 2))
+    held.accept(soon)
+    held.promote(NOW + 2 * SECOND)
+    for each in (later, late):
+        held.accept(each)
+    assert held.earliest_run_at() is None, "nothing is left to wait for"
+    assert [entry.id for entry in choose(held, now=NOW + 2 * SECOND)] == [late["id"], soon["id"], later["id"]]
 
 
 @QUICK

@@ -58,7 +58,7 @@ def test_a_query_cannot_be_changed() -> None:
 
 def test_the_files_of_a_package_are_loaded_by_name_and_once() -> None:
     queries = load_queries("timebell.kernel.sql")
-    assert queries["insert_jobs"].text.startswith("/* insert_jobs */ INSERT INTO timebell.jobs")
+    assert queries["insert_jobs"].text.startswith("/* insert_jobs */ WITH inserted AS (")
     assert {name for name, query in queries.items() if query.name != name} == set()
     assert load_queries("timebell.kernel.sql") is queries
     with pytest.raises(TypeError):

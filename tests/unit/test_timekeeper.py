@@ -82,3 +82,17 @@ async def test_a_clock_that_was_set_back_is_followed_at_once() -> None:
     wire.elapsed += 0.5
     await timekeeper.anchor(wire)
     assert timekeeper.now() == wire.true_now
+
+
+async def test_an_answer_in_passing_counts_only_where_the_clock_was_set_back() -> None:
+    """Ahead it may be by the way that the anchors took; behind by more than any way takes, it is the truth."""
+    wire = Wire()
+    timekeeper = Timekeeper(wire)
+    await timekeeper.anchor(wire)
+    estimate = timekeeper.now()
+    assert not timekeeper.is_set_back(wire.true_now + timedelta(hours=1))
+    assert not timekeeper.is_set_back(wire.true_now - timedelta(milliseconds=500))
+    assert timekeeper.now() == estimate
+    wire.step = -timedelta(hours=1)
+    assert timekeeper.is_set_back(wire.true_now)
+    assert timekeeper.now() == wire.true_now

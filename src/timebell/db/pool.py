@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import asyncpg
 
+from timebell.db.connecting import connect
 from timebell.db.queries import Query
 from timebell.errors import DatabaseError, DatabaseUnavailable
 
 Row = Mapping[str, Any]
+
+# No answer for longer than the server itself lets a statement take, or one from a server that is no longer the
+# primary: the connections that are open lead nowhere, all of them, however well they look.
+_ASTRAY = (TimeoutError, asyncpg.ReadOnlySQLTransactionError)
+_PARTING_SECONDS = 2.0
 
 
 class Session(Protocol):
@@ -51,10 +57,11 @@ class Timing:
 
 @dataclass(slots=True)
 class Observer:
-    """What every session of one database shares: the timings and, in tests, the gate."""
+    """What every session of one database shares: the timings, a suspicion and, in tests, the gate."""
 
     gate: Gate | None = None
     timings: dict[str, Timing] = field(default_factory=dict)
+    is_astray: bool = False
 
     def add(self, name: str, seconds: float) -> None:
         timing = self.timings.get(name)
@@ -66,10 +73,11 @@ class Observer:
 class AsyncpgSession:
     """A session on an asyncpg connection, our own or one that the user joined."""
 
-    __slots__ = ("_observer", "connection")
+    __slots__ = ("_observer", "connection", "is_astray")
 
     def __init__(self, connection: Any, observer: Observer) -> None:
         self.connection = connection
+        self.is_astray = False
         self._observer = observer
 
     async def run(self, query: Query, /, **arguments: object) -> Sequence[Row]:
@@ -77,7 +85,11 @@ class AsyncpgSession:
         if gate is not None:
             await gate.before(query.name)
         began = time.perf_counter()
-        rows: Sequence[Row] = await self.connection.fetch(query.text, *query.arguments(arguments))
+        try:
+            rows: Sequence[Row] = await self.connection.fetch(query.text, *query.arguments(arguments))
+        except _ASTRAY:
+            self.is_astray = self._observer.is_astray = True
+            raise
         self._observer.add(query.name, time.perf_counter() - began)
         if gate is not None:
             await gate.after(query.name)
@@ -88,13 +100,35 @@ class AsyncpgSession:
         gate = self._observer.gate
         if gate is not None:
             await gate.before(statement)
-        done: str = await self.connection.execute(statement)
+        try:
+            done: str = await self.connection.execute(statement)
+        except _ASTRAY:
+            self.is_astray = self._observer.is_astray = True
+            raise
         if gate is not None:
             await gate.after(statement)
         return done
 
     def is_in_transaction(self) -> bool:
         return bool(self.connection.is_in_transaction())
+
+    async def undo(self) -> None:
+        """Roll back; a connection that does not answer is dropped, and the server then does it by itself."""
+        if self.is_astray or self.is_lost():
+            return
+        try:
+            async with asyncio.timeout(_PARTING_SECONDS):
+                await self.connection.execute("ROLLBACK")
+        except TimeoutError:
+            self.connection.terminate()
+
+    async def hang_up(self) -> None:
+        """Close the connection. The driver first tells the server to give up what it may still be doing."""
+        try:
+            async with asyncio.timeout(_PARTING_SECONDS):
+                await self.connection.close(timeout=_PARTING_SECONDS)
+        except TimeoutError:
+            self.connection.terminate()
 
     def is_lost(self) -> bool:
         """Whether the connection is gone; a pool takes one back that breaks, and it cannot be asked any more."""
@@ -109,6 +143,11 @@ class _Connection(asyncpg.Connection):
 
     def get_reset_query(self) -> str:
         return ""
+
+    async def close(self, *, timeout: float | None = None) -> None:
+        """One that does not answer is dropped. The pool lets go of old ones where nobody hears what it raises."""
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await super().close(timeout=timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +203,12 @@ class Database:
         refuses start-up parameters, so both are left out, and the limits must be set on the role.
         """
         limits = limits or Limits()
-        options = _connection_options(limits, pooled)
+        options = {**_connection_options(limits, pooled), "connect": connect}
         try:
+            # One connection shows that there is a server. A floor of one would be kept up while the server is away,
+            # by trying again and again and logging each failure at length.
             pool = await asyncpg.create_pool(
-                url, min_size=1, max_size=size, max_inactive_connection_lifetime=300.0, **options
+                url, init_size=1, min_size=0, max_size=size, max_inactive_connection_lifetime=300.0, **options
             )
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise DatabaseUnavailable(
@@ -187,8 +228,17 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncpgSession]:
         """A session in which every statement commits by itself."""
+        if self.observer.is_astray:
+            self.observer.is_astray = False
+            # Each of them alone would be found out only by the next statement, and at the price of its deadline.
+            await self._pool.expire_connections()
         async with self._pool.acquire(timeout=self._limits.connect) as connection:
-            yield AsyncpgSession(connection, self.observer)
+            session = AsyncpgSession(connection, self.observer)
+            try:
+                yield session
+            finally:
+                if session.is_astray and not session.is_lost():
+                    await session.hang_up()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncpgSession]:
@@ -198,8 +248,7 @@ class Database:
             try:
                 yield session
             except BaseException:
-                if not session.is_lost():
-                    await session.connection.execute("ROLLBACK")
+                await session.undo()
                 raise
             if await session.execute("COMMIT") == "ROLLBACK":
                 raise DatabaseError(
@@ -215,7 +264,7 @@ class Database:
     async def dedicated(self, url: str | None = None) -> asyncpg.Connection:
         """A connection outside the pool, for what must not wait behind handlers: leases and wake-ups."""
         options = _connection_options(self._limits, self._pooled and url is None)
-        connection: asyncpg.Connection = await asyncpg.connect(url or self.url, **options)
+        connection: asyncpg.Connection = await connect(url or self.url, **options)
         return connection
 
     def session(self, connection: Any) -> AsyncpgSession:

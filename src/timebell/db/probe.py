@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 
 from timebell.clock import SystemClock
+from timebell.db.connecting import connect
 from timebell.errors import DatabaseUnavailable
 
 _CHANNEL = "timebell_probe"
@@ -35,9 +36,7 @@ class ServerFacts:
 async def bare_connection(url: str, *, seconds: float = 10.0) -> AsyncIterator[Any]:
     """A connection with nothing set on it, closed at the end; works through a pooler too."""
     try:
-        connection = await asyncpg.connect(
-            url, timeout=seconds, command_timeout=seconds, statement_cache_size=0
-        )
+        connection = await connect(url, timeout=seconds, command_timeout=seconds, statement_cache_size=0)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise DatabaseUnavailable(
             f"cannot connect to PostgreSQL: {str(error) or type(error).__name__}; "

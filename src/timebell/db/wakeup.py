@@ -23,6 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTIFY = Query(name="notify", text="SELECT pg_notify($1, $2)", parameters=("name", "text"))
 _SLOTS_NAMED_MAX = 64
 _EVERY_SLOT = -1
+_ANSWER_SECONDS = 5.0
 
 # The earliest instant from which a slot should be read again; slot -1 stands for all of them.
 Hints = Mapping[int, datetime]
@@ -121,11 +122,24 @@ class Wakeups:
 
     async def listen(self) -> None:
         """Hear the other nodes, on a connection of its own: a pooler would drop the LISTEN."""
-        if self.is_listening:
+        if self.is_listening and await self._is_worth_hearing():
             return
         connection = await self._database.dedicated(self._listen_url)
         await connection.add_listener(WAKEUP, self._heard)
         self._connection = connection
+
+    async def _is_worth_hearing(self) -> bool:
+        """A connection that stalled says nothing for ever, and so does a server that is no longer the primary."""
+        assert self._connection is not None
+        try:
+            is_read_only = await self._connection.fetchval(
+                "SHOW transaction_read_only", timeout=_ANSWER_SECONDS
+            )
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            is_read_only = "on"
+        if is_read_only == "on":
+            self._connection.terminate()
+        return bool(is_read_only == "off")
 
     def _heard(self, _connection: Any, _pid: int, _name: str, text: object) -> None:
         if text == _CHANGED:

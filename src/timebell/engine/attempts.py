@@ -1,14 +1,22 @@
-"""The attempts under way: one asyncio task each, watched for its time, settled when it ends."""
+"""The attempts under way, watched for their time, settled when they end.
+
+They are run one after the other in one asyncio task, until one of them has to wait: it keeps that task for itself, and
+those behind it go on in another. So a slow handler has a task of its own, and a quick one costs none.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from contextvars import Context, ContextVar
 from datetime import datetime
+from typing import Any
 
 import structlog
 from structlog.contextvars import bind_contextvars
 
+from timebell.engine.apart import Apart
 from timebell.engine.background import CONNECTION_ERRORS
 from timebell.engine.executor import Executor, NotToBeHad, Running, describe
 from timebell.engine.held import Entry
@@ -22,6 +30,19 @@ from timebell.kernel.transaction import Transaction
 log = structlog.get_logger("timebell.attempts")
 
 _WATCH_SECONDS = 0.1
+# After so many quick attempts everything else has its turn.
+_TURN = 256
+
+
+def _bound(name: str) -> ContextVar[Any]:
+    """The variable behind a name that structlog binds; binding by name looks it up for every job anew."""
+    context = Context()
+    context.run(bind_contextvars, **{name: None})
+    (variable,) = context
+    return variable
+
+
+_JOB_ID, _KIND, _CORRELATION_ID = _bound("job_id"), _bound("kind"), _bound("correlation_id")
 
 
 class Attempts:
@@ -33,6 +54,7 @@ class Attempts:
         settler: Settler,
         timekeeper: Timekeeper,
         *,
+        may_begin: Callable[[Entry], bool],
         on_end: Callable[[Entry], None],
         on_not_begun: Callable[[Entry], None],
         on_committed: Callable[[Settlement, Transaction], None],
@@ -40,11 +62,15 @@ class Attempts:
         self._executor = executor
         self._settler = settler
         self._timekeeper = timekeeper
+        self._may_begin = may_begin
         self._on_end = on_end
         self._on_not_begun = on_not_begun
         self._on_committed = on_committed
         self._next_watch = 0.0
+        self._queued: deque[Running] = deque()
+        self._current: asyncio.Task[None] | None = None
         self.running: dict[Entry, Running] = {}
+        self.going_on: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self.running)
@@ -73,15 +99,45 @@ class Attempts:
             is_probe=is_probe,
         )
         self.running[entry] = running
-        running.activity = asyncio.create_task(self._attempt(running))
+        self._queued.append(running)
+        if self._current is None:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Run what is queued, in a task that nobody waits in."""
+        self._current = asyncio.create_task(self._run_queued()) if self._queued else None
+        if self._current is not None:
+            self.going_on.add(self._current)
+            self._current.add_done_callback(self.going_on.discard)
+
+    async def _run_queued(self) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        count = 0
+        try:
+            # A handler may have cancelled the task that it ran in, and the next one must not hear of it.
+            while self._queued and self._current is this and not this.cancelling():
+                running = self._queued.popleft()
+                running.activity = this
+                await Apart(self._attempt(running), self._go_on)
+                count += 1
+                if count % _TURN == 0 and self._current is this:
+                    await asyncio.sleep(0)
+        finally:
+            if self._current is this:
+                self._go_on()
 
     async def _attempt(self, running: Running) -> None:
         entry = running.entry
         # This context ends with the attempt: whatever is logged in it says which job it belongs to.
-        bind_contextvars(
-            job_id=str(entry.id), kind=entry.row["kind"], correlation_id=entry.row["correlation_id"]
-        )
+        _JOB_ID.set(str(entry.id))
+        _KIND.set(entry.row["kind"])
+        _CORRELATION_ID.set(entry.row["correlation_id"])
         try:
+            if running.is_interrupted:
+                raise asyncio.CancelledError
+            if not self._may_begin(entry):
+                raise NotToBeHad
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)
                 if tx is not None:
@@ -121,10 +177,12 @@ class Attempts:
             return
         self._next_watch = now + _WATCH_SECONDS
         for running in list(self.running.values()):
-            if running.deadline <= now and not running.has_timed_out and not running.has_answered:
+            activity = running.activity
+            if activity is None or running.has_timed_out or running.has_answered:
+                continue
+            if running.deadline <= now:
                 running.has_timed_out = True
-                assert running.activity is not None
-                running.activity.cancel()
+                activity.cancel()
 
     def next_watch_in(self) -> float | None:
         return max(0.0, self._next_watch - self._timekeeper.monotonic()) if self.running else None
@@ -133,8 +191,8 @@ class Attempts:
         """The node stops and will not wait any longer: what still runs is given back."""
         for running in [each for each in self.running.values() if not each.has_answered]:
             running.is_interrupted = True
-            assert running.activity is not None
-            running.activity.cancel()
+            if running.activity is not None:
+                running.activity.cancel()
 
     def unmarked_slots(self) -> set[int]:
         """The slots in which something runs that only the slot's epoch protects."""

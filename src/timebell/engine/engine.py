@@ -133,12 +133,7 @@ class Engine:
 
     async def _pass(self, seconds: float) -> None:
         await self.worker.tick()
-        going_on = {
-            attempt.activity
-            for attempt in self.worker.attempts.running.values()
-            if attempt.activity is not None
-        }
-        going_on |= self.worker.background.going_on
+        going_on = self.worker.attempts.going_on | self.worker.background.going_on
         if going_on:
             await asyncio.wait(going_on, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 

@@ -102,8 +102,10 @@ class Executor:
 
     async def run(self, running: Running) -> Settlement:
         """A plain or external attempt."""
-        job = await self._resolve(running)
-        refusal = await self._refuse(running, job)
+        row = running.entry.row
+        payload = row["payload"]
+        job = self._job(running, await self._read_payload(running) if payload is None else payload)
+        refusal = None if row["guard"] is None else await self._refuse(running, job, row["guard"])
         outcome = refusal or await self._run(running, job)
         running.has_answered = True
         if running.destination is not None and refusal is None:
@@ -126,7 +128,9 @@ class Executor:
                 try:
                     job = await self._lock(running, tx)
                     began = asyncio.get_running_loop().time()
-                    outcome = await self._refuse(running, job) or await self._run(running, job)
+                    guard = entry.row["guard"]
+                    refusal = None if guard is None else await self._refuse(running, job, guard)
+                    outcome = refusal or await self._run(running, job)
                     running.has_answered = True
                 finally:
                     tx.close()
@@ -194,16 +198,13 @@ class Executor:
         settlement.run_at = settlement.run_at or self._timekeeper.now() + timedelta(seconds=settlement.delay)
         return bool(await self._store.retry_jobs(session, columns=retry_columns([settlement]), fence=guard))
 
-    async def _resolve(self, running: Running) -> Job:
-        payload = running.entry.row["payload"]
+    async def _read_payload(self, running: Running) -> str:
+        """One that was too large to be read ahead."""
+        async with self._database.connection() as session:
+            payload = await self._store.read_payload(session, id=running.entry.id, version=running.version)
         if payload is None:
-            async with self._database.connection() as session:
-                payload = await self._store.read_payload(
-                    session, id=running.entry.id, version=running.version
-                )
-            if payload is None:
-                raise NotToBeHad
-        return self._job(running, payload)
+            raise NotToBeHad
+        return payload
 
     def _job(self, running: Running, payload: str) -> Job:
         row = running.entry.row
@@ -225,11 +226,8 @@ class Executor:
             beat=lambda job, cursor: self._beat(running, job, cursor),
         )
 
-    async def _refuse(self, running: Running, job: Job) -> Outcome | None:
+    async def _refuse(self, running: Running, job: Job, name: str) -> Outcome | None:
         """Ask the job's guard, just before acting, whether it is still wanted."""
-        name = running.entry.row["guard"]
-        if name is None:
-            return None
         guard = self._registry.guards.get(name)
         if guard is None:
             return Dead(f"no guard is registered as {name!r}")

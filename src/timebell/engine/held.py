@@ -8,7 +8,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Protocol
 from uuid import UUID
 
 from timebell.db.pool import Row
@@ -25,6 +26,12 @@ Pair = tuple[str, str]
 Position = tuple[datetime, UUID]
 
 
+class Place(Protocol):
+    """Somewhere that has room for a few."""
+
+    def leave(self, entry: Entry) -> None: ...
+
+
 class Entry:
     """One job in memory, at the version it was read."""
 
@@ -35,7 +42,9 @@ class Entry:
         "is_cautious",
         "is_probe",
         "lane",
+        "may_be_marked",
         "pair",
+        "place",
         "read_at",
         "row",
         "run_at",
@@ -58,6 +67,10 @@ class Entry:
         self.epoch = 0
         self.is_cautious = False
         self.is_probe = False
+        # Whether the row may say that its start was marked: it does, or nobody heard whether it does.
+        self.may_be_marked = False
+        # The place it takes up where only a few of its sort may run at once.
+        self.place: Place | None = None
 
 
 class Held:
@@ -84,6 +97,7 @@ class Held:
         self._order = 0
         self._reads_open = 0
         self._read_at = 0.0
+        self._due_until = datetime.min.replace(tzinfo=UTC)
         self.overflow: dict[Pair, dict[tuple[int, int], Position]] = {}
 
     def __len__(self) -> int:
@@ -119,22 +133,29 @@ class Held:
         self._counts[entry.pair] = self._counts.get(entry.pair, 0) + 1
         self._total += 1
         self._waiting[entry.id] = entry
-        heapq.heappush(self._heap, (entry.run_at, self._order, entry))
+        if entry.run_at <= self._due_until:
+            self._pile_up(self._order, entry)
+        else:
+            heapq.heappush(self._heap, (entry.run_at, self._order, entry))
 
     def promote(self, now: datetime) -> None:
         """Move what is due from the heap to the piles."""
+        self._due_until = now
         heap = self._heap
         while heap and heap[0][0] <= now:
-            run_at, order, entry = heapq.heappop(heap)
+            _, order, entry = heapq.heappop(heap)
             if self._is_stale(entry):
                 self._uncount(entry)
-                continue
-            lane = _SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
-            pile = self._piles[lane].get(entry.pair)
-            if pile is None:
-                pile = self._piles[lane][entry.pair] = []
-                self._turns[lane].append(entry.pair)
-            heapq.heappush(pile, (-entry.row["priority"], run_at, order, entry))
+            else:
+                self._pile_up(order, entry)
+
+    def _pile_up(self, order: int, entry: Entry) -> None:
+        lane = _SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
+        pile = self._piles[lane].get(entry.pair)
+        if pile is None:
+            pile = self._piles[lane][entry.pair] = []
+            self._turns[lane].append(entry.pair)
+        heapq.heappush(pile, (-entry.row["priority"], entry.run_at, order, entry))
 
     def _is_stale(self, entry: Entry) -> bool:
         """Whether a later version took its place, or its slot left; read again, the row has another entry."""
@@ -247,6 +268,10 @@ class Held:
         """The tenant's queues that have room again, with where to read on."""
         for pair in [pair for pair in self.overflow if self._has_room(pair)]:
             yield pair, self.overflow.pop(pair)
+
+    def overflowing(self, most: int) -> list[Pair]:
+        """Tenants' queues, at most so many, that have more in the table than may be held, and no room for it yet."""
+        return [pair for pair in self.overflow if not self._has_room(pair)][:most]
 
     def can_take_overflow(self) -> bool:
         return any(self._has_room(pair) for pair in self.overflow)

@@ -63,6 +63,7 @@ class Node:
         self._is_alone = is_alone
         self._start_until = float("-inf")
         self._leaving: set[int] = set()
+        self._far: dict[int, tuple[datetime, float]] = {}
         self._user: SlotUser | None = None
         self.name = name
         self.incarnation = 0
@@ -80,6 +81,13 @@ class Node:
 
     def may_start(self) -> bool:
         return self.incarnation != 0 and self._clock.monotonic() < self._start_until
+
+    def may_begin(self, incarnation: int) -> bool:
+        """Whether what was chosen, and perhaps marked, in that life of the node may still begin.
+
+        While it waited for an answer or for its turn the lease may have run out, and somebody else have begun it.
+        """
+        return incarnation == self.incarnation and self.may_start()
 
     def may_start_in(self, slot: int) -> bool:
         return slot in self.owned and slot not in self._leaving
@@ -99,10 +107,14 @@ class Node:
             )
             self.has_news = True
         self._start_until = sent + self._lease_seconds - self._margin_seconds
-        buried = await self._store.bury_nodes(session, incarnation=self.incarnation, is_alone=self._is_alone)
+        buried = await self._store.bury_nodes(
+            session, incarnation=self.incarnation, is_alone=self._is_alone, frozen=self._frozen()
+        )
         self.has_news = self.has_news or bool(buried)
         self._is_alone = False
-        alive = frozenset(await self._store.read_nodes(session))
+        rows = await self._store.read_nodes(session)
+        alive = frozenset(row["incarnation"] for row in rows)
+        self._note_far({row["incarnation"]: row["far_until"] for row in rows if row["far_until"] is not None})
         if self.incarnation not in alive:
             self._die()
             return
@@ -110,6 +122,21 @@ class Node:
         if died and self._user is not None:
             self._user.nodes_died()
         await self._balance(session, now)
+
+    def _note_far(self, far: dict[int, datetime]) -> None:
+        """Remember since when each lease that lasts for ages has stood as it is."""
+        now = self._clock.monotonic()
+        seen = self._far
+        self._far = {
+            life: seen[life] if life in seen and seen[life][0] == until else (until, now)
+            for life, until in far.items()
+        }
+
+    def _frozen(self) -> list[int]:
+        """The database's clock was set back: who lives renews its lease to what is right now, and who died meanwhile
+        would keep its slots until that time has come again. Whoever is silent for a whole lease is dead."""
+        silent_since = self._clock.monotonic() - self._lease_seconds
+        return [life for life, (_, since) in self._far.items() if since <= silent_since]
 
     def _die(self) -> None:
         """The lease was lost: whatever runs is no longer ours to finish unless it was started by mark."""

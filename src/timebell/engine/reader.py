@@ -26,6 +26,7 @@ _LANES = (CRITICAL, NORMAL)
 _ROWS_A_READ = 4_000
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
+_PASSED_OVER_MAX = 100
 Place = tuple[int, int]
 
 
@@ -47,11 +48,11 @@ class Scan:
 
     def absorb(self, asked: Mapping[Place, Position], rows: Sequence[Row], per_slot: int) -> set[Place]:
         """Move past what was read. Answers with the places that were read to the end."""
-        last: dict[Place, Position] = {}
+        last: dict[Place, Row] = {}
         counts: dict[Place, int] = {}
         for row in rows:
             place = (row["slot"], row["lane"])
-            last[place] = (row["run_at"], row["id"])
+            last[place] = row
             counts[place] = counts.get(place, 0) + 1
         ended = set()
         for place, position in asked.items():
@@ -61,7 +62,7 @@ class Scan:
                 del self.pending[place]
                 ended.add(place)
             else:
-                self.pending[place] = last[place]
+                self.pending[place] = (last[place]["run_at"], last[place]["id"])
         return ended
 
     def drop(self, slots: set[int]) -> None:
@@ -91,7 +92,8 @@ class Reader:
         self._overflowed: list[Scan] = []
         self._revisits: list[tuple[float, int, datetime]] = []
         self._next_sweep = float("-inf")
-        self._next_full_sweep = float("-inf")
+        # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
+        self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
         self.orphans: list[Row] = []
         self.strays: list[Row] = []
 
@@ -180,6 +182,8 @@ class Reader:
         rows_max = _ROWS_A_READ if scan.pair is None else min(_ROWS_A_READ, self._pair_max)
         per_slot = max(4, rows_max // len(asked))
         tenant, queue = scan.pair if scan.pair is not None else (None, None)
+        # Whoever has more due than fits is passed over by all but the scan of its own.
+        passed_over = self._held.overflowing(_PASSED_OVER_MAX) if scan.pair is None else []
         self._held.read_begins(self._timekeeper.monotonic())
         try:
             rows = await self._store.read_due(
@@ -189,7 +193,14 @@ class Reader:
                 per_slot=per_slot,
                 tenant=tenant,
                 queue=queue,
+                passed_over=passed_over,
             )
+            if rows and self._timekeeper.is_set_back(rows[0]["told_at"]):
+                # What is read now must not count as due by what the clock said before.
+                self._held.promote(self._timekeeper.now())
+            for pair in passed_over:
+                for place, position in asked.items():
+                    self._held.leave_behind(pair, place, position)
             for row in rows:
                 if (row["slot"], row["lane"]) in self._cursors:
                     self._take_row(row)

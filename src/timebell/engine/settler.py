@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 import asyncpg
@@ -95,23 +96,22 @@ class Settler:
 
     async def flush(self) -> None:
         """Write one batch. What could not be written, because the database is away, stays for the next try."""
-        batch = taken = self._take()
+        taken = self._take()
         self._writing.append(taken)
+        groups = _same_statement(taken)
         try:
             async with self._database.connection() as session:
-                while batch:
-                    group = _same_statement(batch)
-                    await self._write(session, group)
-                    done = {id(each) for each in group}
-                    batch = [each for each in batch if id(each) not in done]
+                while groups:
+                    await self._write(session, groups[0])
+                    del groups[0]
         except asyncpg.CheckViolationError as error:
-            self._waiting[:0] = batch
+            self._waiting[:0] = chain.from_iterable(groups)
             if error.sqlstate != _PARTITION_MISSING:
                 raise
             async with self._database.connection() as session:
                 await self._store.ensure_log_partitions(session, days_ahead=self._log_days_ahead)
         except BaseException:
-            self._waiting[:0] = batch
+            self._waiting[:0] = chain.from_iterable(groups)
             raise
         finally:
             self._writing = [each for each in self._writing if each is not taken]
@@ -210,14 +210,11 @@ class Settler:
         self._held.retire(each.entry for each in group)
 
 
-def _same_statement(batch: Sequence[Settlement]) -> list[Settlement]:
-    """The settlements that can go out together with the first: one verdict, one life of the node, and for done ones
-    one version, because a list of ids with one version is many times cheaper than a join."""
-    first = batch[0]
-    return [
-        each
-        for each in batch
-        if each.verdict == first.verdict
-        and each.entry.incarnation == first.entry.incarnation
-        and (first.verdict != "done" or each.version == first.version)
-    ]
+def _same_statement(batch: Sequence[Settlement]) -> list[list[Settlement]]:
+    """The settlements that can go out together: of one verdict, one life of the node, and for done ones one version,
+    because a list of ids with one version is many times cheaper than a join."""
+    groups: dict[tuple[str, int, int], list[Settlement]] = {}
+    for each in batch:
+        version = each.version if each.verdict == "done" else 0
+        groups.setdefault((each.verdict, each.entry.incarnation, version), []).append(each)
+    return list(groups.values())

@@ -29,6 +29,8 @@ log = structlog.get_logger("timebell.starter")
 
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
+_SUSPECTS_MAX = 4
+_PROBATION_SECONDS = 0.1
 _SOLITUDE_SECONDS = 30.0
 # Longer than the read-ahead: what waited in memory for longer may have been cancelled or replaced long ago.
 _FRESH_SECONDS = 2.0
@@ -45,11 +47,31 @@ class Turnstile:
         if len(self._inside) >= self._inside_max:
             return False
         self._inside.add(entry.id)
+        entry.place = self
         return True
 
     def leave(self, entry: Entry) -> None:
-        if self._inside:
-            self._inside.discard(entry.id)
+        self._inside.discard(entry.id)
+
+
+class Probation(Turnstile):
+    """Lets the next one in when the one before has left, or has run for a while and done no harm.
+
+    What kills its node mostly does so at once, and then ran with few others; what only takes long holds up nobody.
+    """
+
+    def __init__(self, inside_max: int, monotonic: Callable[[], float]) -> None:
+        super().__init__(inside_max)
+        self._monotonic = monotonic
+        self._newest: UUID | None = None
+        self._trusted_at = 0.0
+
+    def enter(self, entry: Entry) -> bool:
+        now = self._monotonic()
+        if (self._newest in self._inside and now < self._trusted_at) or not super().enter(entry):
+            return False
+        self._newest, self._trusted_at = entry.id, now + _PROBATION_SECONDS
+        return True
 
 
 class Solitude:
@@ -75,6 +97,7 @@ class Solitude:
         if not is_quiet and now < self._wanted_since + _SOLITUDE_SECONDS:
             return False
         self._inside, self._until, self._wanted_since = entry.id, now + _SOLITUDE_SECONDS, None
+        entry.place = self
         return True
 
     def leave(self, entry: Entry) -> None:
@@ -130,14 +153,15 @@ class Starter:
         self._timekeeper = timekeeper
         self._chance = chance
         self._on_not_begun = on_not_begun
-        # After a crash nobody knows which job it was: those that had been started run one at a time, those that
+        # After a crash nobody knows which job it was: those that had been started begin one after another, those that
         # may have run in a slot whose owner died run a few at a time.
-        self._suspects = Turnstile(1)
+        self._suspects = Probation(_SUSPECTS_MAX, timekeeper.monotonic)
         self._cautious = Turnstile(_CAUTIOUS_MAX)
         self._transactional = Turnstile(transactional_max)
         # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
         self._solitude = Solitude(timekeeper.monotonic)
         self._admitted_count = 0
+        self._fresh_since = 0.0
         self._unknown_kinds: set[str] = set()
         self.marking_count = 0
         self.is_stopping = False
@@ -160,15 +184,19 @@ class Starter:
             return self._solitude.enter(entry, is_quiet=is_quiet)
         if self._solitude.holds_back():
             return False
-        if crash_count > 0:
-            return self._suspects.enter(entry)
-        if entry.is_cautious:
-            return self._cautious.enter(entry)
-        return handler.mode != "transactional" or self._transactional.enter(entry)
+        # One that takes a connection for as long as it runs needs a place among those too, however careful the start.
+        if handler.mode == "transactional" and not self._transactional.enter(entry):
+            return False
+        care = self._suspects if crash_count > 0 else self._cautious if entry.is_cautious else None
+        if care is not None and not care.enter(entry):
+            self._transactional.leave(entry)
+            return False
+        return True
 
     def begin(self, entries: list[Entry], now: datetime) -> None:
         """Begin these, which were admitted, each in its own way."""
         self._admitted_count = 0
+        self._fresh_since = self._timekeeper.monotonic() - _FRESH_SECONDS
         self._solitude.round_ends()
         marked: list[Entry] = []
         for entry in entries:
@@ -209,8 +237,7 @@ class Starter:
             return True
         if handler.mode != "plain":
             return False
-        is_fresh = self._timekeeper.monotonic() - entry.read_at <= _FRESH_SECONDS
-        return entry.row["step"] is not None or not is_fresh
+        return entry.row["step"] is not None or entry.read_at < self._fresh_since
 
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
@@ -218,15 +245,16 @@ class Starter:
         self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        for turnstile in (self._cautious, self._transactional):
-            turnstile.leave(entry)
-        if not self._settler.is_settling(entry):
+        """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
+        # A suspect that is transactional had a place there as well.
+        self._transactional.leave(entry)
+        if entry.place is not None and not self._settler.is_settling(entry):
             self.suspect_over(entry)
 
     def suspect_over(self, entry: Entry) -> None:
-        """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
-        self._suspects.leave(entry)
-        self._solitude.leave(entry)
+        if entry.place is not None:
+            entry.place.leave(entry)
+            entry.place = None
 
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""
@@ -244,7 +272,7 @@ class Starter:
                 marked = set(group)
                 passed = [entry for entry in passed if entry not in marked]
         except Exception:
-            # A mark whose answer was lost is found by the next sweep and given back.
+            # A mark whose answer was lost is taken back.
             for entry in (*unasked, *passed):
                 if entry not in self._attempts.running:
                     self._give_up(entry)
@@ -277,6 +305,8 @@ class Starter:
         self._on_not_begun(entry)
 
     async def _mark(self, group: list[Entry]) -> dict[UUID, int]:
+        for entry in group:
+            entry.may_be_marked = True
         try:
             async with self._database.connection() as session:
                 rows = await self._store.start_jobs(
@@ -288,11 +318,15 @@ class Starter:
                 )
         except asyncpg.LockNotAvailableError:
             if len(group) == 1:
+                group[0].may_be_marked = False
                 return {}
             # Somebody's open transaction holds one of the rows; halve until only that one is left out.
             half = len(group) // 2
             return await self._mark(group[:half]) | await self._mark(group[half:])
-        return {row["id"]: row["version"] for row in rows}
+        begun = {row["id"]: row["version"] for row in rows}
+        for entry in group:
+            entry.may_be_marked = entry.id in begun
+        return begun
 
     async def _passes(self, entry: Entry) -> bool:
         """Ask the breaker of what the job depends on; a job that is held waits without an attempt."""

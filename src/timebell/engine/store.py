@@ -41,12 +41,16 @@ class EngineStore:
             await self._run(session, "renew_node", incarnation=incarnation, lease_seconds=lease_seconds)
         )
 
-    async def bury_nodes(self, session: Session, *, incarnation: int, is_alone: bool) -> list[int]:
-        rows = await self._run(session, "bury_nodes", incarnation=incarnation, is_alone=is_alone)
+    async def bury_nodes(
+        self, session: Session, *, incarnation: int, is_alone: bool, frozen: list[int]
+    ) -> list[int]:
+        rows = await self._run(
+            session, "bury_nodes", incarnation=incarnation, is_alone=is_alone, frozen=frozen
+        )
         return [row["incarnation"] for row in rows]
 
-    async def read_nodes(self, session: Session) -> list[int]:
-        return [row["incarnation"] for row in await self._run(session, "read_nodes")]
+    async def read_nodes(self, session: Session) -> Sequence[Row]:
+        return await self._run(session, "read_nodes")
 
     async def read_slots(self, session: Session) -> Sequence[Row]:
         return await self._run(session, "read_slots")
@@ -70,10 +74,12 @@ class EngineStore:
         per_slot: int,
         tenant: str | None = None,
         queue: str | None = None,
+        passed_over: Sequence[tuple[str, str]] = (),
     ) -> Sequence[Row]:
         return await self._run(
             session,
             "read_due",
+            passed_over=[f"{tenant}\x1f{queue}" for tenant, queue in passed_over] or None,
             slots=[slot for slot, _, _, _ in positions],
             lanes=[lane for _, lane, _, _ in positions],
             from_ats=[at for _, _, at, _ in positions],
@@ -139,8 +145,9 @@ class EngineStore:
 
     async def give_back_jobs(
         self, session: Session, *, ids: list[UUID], versions: list[int], incarnation: int
-    ) -> Sequence[Row]:
-        return await self._run(session, "give_back_jobs", ids=ids, versions=versions, incarnation=incarnation)
+    ) -> set[UUID]:
+        rows = await self._run(session, "give_back_jobs", ids=ids, versions=versions, incarnation=incarnation)
+        return {row["id"] for row in rows}
 
     async def lock_free_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
         return {row["id"] for row in await self._run(session, "lock_free_jobs", ids=ids)}

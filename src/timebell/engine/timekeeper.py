@@ -30,6 +30,19 @@ class Timekeeper:
 
     async def anchor(self, session: Session) -> datetime:
         now = await self._store.read_clock(session)
+        self._note(now)
+        return now
+
+    def is_set_back(self, now: datetime) -> bool:
+        """Whether an answer to another question, which told the time too, shows that the clock was set back since the
+        last anchor. It is the anchor then."""
+        origin = now - timedelta(seconds=self._clock.monotonic())
+        is_set_back = self._origin is not None and origin < self._origin - _STEP
+        if is_set_back:
+            self._note(now)
+        return is_set_back
+
+    def _note(self, now: datetime) -> None:
         received = self._clock.monotonic()
         origin = now - timedelta(seconds=received)
         if self._origin is not None and origin < self._origin - _STEP:
@@ -39,7 +52,6 @@ class Timekeeper:
         while self._origins[0][0] < received - _KEPT_SECONDS:
             self._origins.popleft()
         self._origin = max(origin for _, origin in self._origins)
-        return now
 
     def now(self) -> datetime:
         fixed = self._clock.sql_now()

@@ -13,7 +13,6 @@ from uuid import UUID
 
 import structlog
 
-from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
@@ -22,6 +21,7 @@ from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
+from timebell.engine.marks import LostMarks
 from timebell.engine.node import Node
 from timebell.engine.reader import Reader
 from timebell.engine.settler import Settler
@@ -90,6 +90,7 @@ class Worker:
             self._executor,
             self._settler,
             timekeeper,
+            may_begin=lambda entry: node.may_begin(entry.incarnation),
             on_end=self._ended,
             on_not_begun=self._not_begun,
             on_committed=self._committed,
@@ -111,6 +112,9 @@ class Worker:
             transactional_max=max(1, settings.pool_size - 4),
             on_not_begun=self._not_begun,
         )
+        self._marks = LostMarks(
+            bell.database, store, node, self.held, monotonic=timekeeper.monotonic, on_back=self._mark_is_back
+        )
         self._pauses: set[tuple[str, str]] = set()
         self._unpark = True
         self._behind = Behind()
@@ -122,6 +126,8 @@ class Worker:
         self.attempts.watch()
         if self._settler.is_ready():
             self.background.begin("settle", self._settler.flush, most=_FLUSHES_MAX)
+        if self._marks.is_ready():
+            self.background.begin("give back", self._marks.give_back)
         if not self._timekeeper.is_anchored or self._starter.is_stopping or not self._node.may_start():
             return 0.05
         if not self._is_starting():
@@ -196,7 +202,7 @@ class Worker:
     async def _read(self) -> None:
         async with self._database.connection() as session:
             await self._reader.read(session)
-            await self._give_back_strays(session)
+            self._note_strays()
             orphans, self._reader.orphans = self._reader.orphans, []
             slots = sorted({row["slot"] for row in orphans} & self._node.owned.keys())
             if not slots:
@@ -215,16 +221,10 @@ class Worker:
             if row["id"] not in recovered:
                 self._reader.revisit(row["slot"], row["run_at"], _LOOK_AGAIN_SECONDS)
 
-    async def _give_back_strays(self, session: Session) -> None:
+    def _note_strays(self) -> None:
         strays, self._reader.strays = self._reader.strays, []
-        if strays:
-            await self._store.give_back_jobs(
-                session,
-                ids=[row["id"] for row in strays],
-                versions=[row["version"] for row in strays],
-                incarnation=self._node.incarnation,
-            )
-            self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in strays)
+        for row in strays:
+            self._marks.add_stray(row)
 
     async def _park(self, entries: list[Entry]) -> None:
         slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
@@ -284,6 +284,9 @@ class Worker:
     def _not_begun(self, entry: Entry) -> None:
         """The row was not to be had: moved, cancelled, locked, or behind an earlier step."""
         self.counters.not_begun += 1
+        if entry.may_be_marked:
+            self._marks.add(entry)
+            return
         self.held.forget(entry)
         row = entry.row
         seconds = _LOOK_AGAIN_SECONDS
@@ -293,6 +296,13 @@ class Worker:
                 return
             seconds = _BEHIND_AN_EARLIER_STEP_SECONDS
         self._reader.revisit(entry.slot, row["run_at"], seconds)
+
+    def _mark_is_back(self, slot: int, run_at: datetime) -> None:
+        """Its slot may have a new owner by now. Ours is not read at once: what kept the job from beginning may last."""
+        if slot in self._node.owned:
+            self._reader.revisit(slot, run_at, _LOOK_AGAIN_SECONDS)
+        else:
+            self._bell.wakeups.hint([(slot, run_at)])
 
     def _committed(self, settlement: Settlement, tx: Transaction) -> None:
         """A transactional handler committed its own completion."""
@@ -340,13 +350,17 @@ class Worker:
 
     def has_work(self) -> bool:
         """Whether another pass would read, begin or write something now."""
-        if self._reader.is_wanted() or self._settler.is_ready() or self.held.can_take_overflow():
+        if self._reader.is_wanted() or self._settler.is_ready() or self._marks.is_ready():
+            return True
+        if self.held.can_take_overflow():
             return True
         return self._limits.has_room(self.held.ready_counts(), self._timekeeper.now())
 
     def is_idle(self) -> bool:
         """Whether nothing goes on and nothing waits to be written."""
-        return not (self.attempts.running or self.background.going_on or len(self._settler))
+        return not (
+            self.attempts.running or self.background.going_on or len(self._settler) or len(self._marks)
+        )
 
     def stop_starting(self) -> None:
         """Begin nothing more; what runs goes on and is settled."""

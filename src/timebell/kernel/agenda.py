@@ -13,7 +13,7 @@ from timebell.config import Settings
 from timebell.db.pool import Row
 from timebell.errors import InvalidInput
 from timebell.kernel.catalogue import Catalogue
-from timebell.kernel.enqueueing import encode_payload, insert_columns
+from timebell.kernel.enqueueing import encode_payload, insert_columns, move_columns
 from timebell.kernel.models import REASON_MAX, AgendaDiff, Step, StepChange, check_name
 from timebell.kernel.store import Store
 from timebell.kernel.transaction import Transaction, check_transaction
@@ -113,12 +113,9 @@ class AgendaWriter:
         altered = [*change.changed, *change.moved]
         if altered:
             rows = [{**_job_fields(step), "id": old.job_id} for step, old in altered]
-            columns = insert_columns(
-                [{**row, "subject": subject, "key": None, "delay": None} for row in rows]
+            tx.note_due(
+                await self._store.move_steps(tx.session, revision=revision, columns=move_columns(rows))
             )
-            for unused in ("subjects", "keys", "delays", "steps", "correlation_ids"):
-                del columns[unused]
-            tx.note_due(await self._store.move_steps(tx.session, revision=revision, columns=columns))
         withdrawn = [old.job_id for old in (*change.withdrawn, *given_up)]
         if withdrawn:
             await self._store.withdraw_steps(tx.session, ids=withdrawn, reason=reason, actor=actor)
@@ -134,7 +131,7 @@ class AgendaWriter:
                     "id": added[step.key],
                     "subject": subject,
                     "key": None,
-                    "delay": None,
+                    "delay": 0.0,
                     "correlation_id": correlation_id,
                 }
                 for step in change.added

@@ -27,10 +27,12 @@ _ROUNDS_MAX = 10
 
 def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "payload") -> str:
     """A JSON object within the limit, as text."""
-    if not isinstance(payload, Mapping):
-        raise InvalidInput("must be a mapping that becomes a JSON object", field=field)
+    if type(payload) is not dict:
+        if not isinstance(payload, Mapping):
+            raise InvalidInput("must be a mapping that becomes a JSON object", field=field)
+        payload = dict(payload)
     try:
-        encoded = orjson.dumps(dict(payload))
+        encoded = orjson.dumps(payload)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"cannot be written as JSON: {error}", field=field) from None
     if len(encoded) > bytes_max:
@@ -55,7 +57,12 @@ class JobWriter:
     async def enqueue(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
         check_transaction(tx)
         await self._check_expiry(tx, jobs)
-        rows = [await self._row(tx, job) for job in jobs]
+        queues = {
+            asked: await self._catalogue.queue_for(tx.session, *asked)
+            for asked in {(job.kind, job.queue): None for job in jobs}
+        }
+        ids = self._ids.many(len(jobs))
+        rows = [self._row(job, id, queues[job.kind, job.queue]) for job, id in zip(jobs, ids, strict=True)]
         if not any(job.key for job in jobs):
             taken: Mapping[UUID, Enqueued] = {}
         elif len(jobs) == 1:
@@ -64,14 +71,14 @@ class JobWriter:
             # One conflict refuses them all, and must not leave the keys of the others taken.
             async with tx.all_or_nothing():
                 taken = await self._take_keys(tx, jobs, rows)
-        fresh = [row for row in rows if row["id"] not in taken]
+        fresh = [row for row in rows if row["id"] not in taken] if taken else rows
         if fresh:
             tx.note_due(
                 await self._store.insert_jobs(
-                    tx.session, tenant=tx.tenant, revision=None, columns=_columns(fresh, _INSERTED)
+                    tx.session, tenant=tx.tenant, revision=None, columns=insert_columns(fresh)
                 )
             )
-        return [taken.get(row["id"]) or Enqueued(id=row["id"], created=True) for row in rows]
+        return [taken.get(id) or Enqueued(id=id, created=True) for id in ids]
 
     async def _check_expiry(self, tx: Transaction, jobs: Sequence[Enqueue]) -> None:
         """A job that names no due instant is due after its delay, by the clock of the database."""
@@ -81,17 +88,17 @@ class JobWriter:
             for job in unnamed:
                 job.check_expiry(now + (job.delay or timedelta(0)))
 
-    async def _row(self, tx: Transaction, job: Enqueue) -> dict[str, Any]:
+    def _row(self, job: Enqueue, id: UUID, queue: str) -> dict[str, Any]:
         if job.delay is not None and job.delay > timedelta(days=self._settings.offset_days_max):
             raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
         return {
-            "id": self._ids.new(),
-            "queue": await self._catalogue.queue_for(tx.session, job.kind, job.queue),
+            "id": id,
+            "queue": queue,
             "kind": job.kind,
             "subject": job.subject,
             "key": job.key,
             "due_at": job.due_at,
-            "delay": None if job.delay is None else job.delay.total_seconds(),
+            "delay": 0.0 if job.delay is None else job.delay.total_seconds(),
             "expires_at": job.expires_at,
             "priority": job.priority,
             "urgency": job.urgency,
@@ -168,8 +175,14 @@ _INSERTED = {
     "payloads": "payload",
     "correlation_ids": "correlation_id",
 }
+_NEVER_NULL = {"queues", "kinds", "delays", "priorities", "urgencies"}
 _READ = {
     name: _INSERTED[name] for name in ("ids", "kinds", "keys", "queues", "subjects", "payloads", "due_ats")
+}
+_MOVED = {
+    parameter: field
+    for parameter, field in _INSERTED.items()
+    if parameter not in ("subjects", "keys", "delays", "steps", "correlation_ids")
 }
 _CLAIMED = {**_READ, "lifetimes": "lifetime"}
 _REPLACED = (
@@ -192,6 +205,22 @@ def _columns(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> Co
     return {parameter: [row[field] for row in rows] for parameter, field in fields.items()}
 
 
+def move_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """The columns of `move_steps.sql`."""
+    return _columns(rows, _MOVED)
+
+
 def insert_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """The columns of `insert_jobs.sql` for rows that carry every field."""
-    return _columns(rows, _INSERTED)
+    """The columns of `insert_jobs.sql` for rows that carry every field.
+
+    What need not be said for each row is said once or not at all: most jobs use few of the columns, and an array of
+    thousands of NULLs costs the driver as much as one of values.
+    """
+    columns = _columns(rows, _INSERTED)
+    for parameter, values in columns.items():
+        if parameter in _NEVER_NULL:
+            if values.count(values[0]) == len(values):
+                del values[1:]
+        elif values.count(None) == len(values):
+            values.clear()
+    return columns

@@ -81,8 +81,10 @@ def check_between(field_name: str, value: object, low: float, high: float) -> No
 
 
 def check_whole(field_name: str, value: object, low: int, high: int) -> None:
+    if value is None or (type(value) is int and low <= value <= high):
+        return
     check_between(field_name, value, low, high)
-    if value is not None and not isinstance(value, int):
+    if not isinstance(value, int):
         raise InvalidInput(f"must be a whole number, was {value!r}", field=field_name)
 
 

@@ -1,13 +1,14 @@
--- Locks one job for a handler that does its work in the same transaction, under the same conditions as a start. A
--- row that another transaction holds is left alone.
+-- Locks one job for a handler that does its work in the same transaction, under the same conditions as a start. One
+-- whose start was marked has met the epoch then, and its slot may have moved since. A row that another transaction
+-- holds is left alone.
 SELECT j.id, j.payload::text, j.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM timebell.jobs j
 WHERE j.id = :id::uuid AND j.version = :version::integer
     AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND j.cancel_requested_at IS NULL)
     AND j.run_at <= coalesce(:now::timestamptz, now())
     AND (j.expires_at IS NULL OR j.expires_at > coalesce(:now::timestamptz, now()))
-    AND EXISTS (SELECT FROM timebell.slots o WHERE o.slot = j.slot AND o.epoch = :epoch::bigint
-        AND o.owner = :incarnation::bigint)
+    AND (j.started_by IS NOT NULL OR EXISTS (SELECT FROM timebell.slots o
+        WHERE o.slot = j.slot AND o.epoch = :epoch::bigint AND o.owner = :incarnation::bigint))
     AND (j.step IS NULL OR j.revision = (
         SELECT a.revision FROM timebell.agendas a WHERE a.tenant = j.tenant AND a.subject = j.subject))
     AND (j.step_order IS NULL OR NOT EXISTS (

@@ -1,6 +1,6 @@
 -- The rows of each slot and lane past its cursor up to an instant, in due order and a bounded number for each. A
--- large payload stays behind until its job runs.
-SELECT j.*
+-- large payload stays behind until its job runs. Each says what time it was, in case the clock was set back.
+SELECT j.*, coalesce(:now::timestamptz, now()) AS told_at
 FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[])
     AS w(slot, lane, from_at, from_id)
 CROSS JOIN LATERAL (
@@ -13,6 +13,7 @@ CROSS JOIN LATERAL (
         AND j.run_at <= :until::timestamptz
         AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
         AND (:queue::text IS NULL OR j.queue = :queue::text)
+        AND (:passed_over::text[] IS NULL OR j.tenant || chr(31) || j.queue <> ALL(:passed_over::text[]))
     ORDER BY j.run_at, j.id
     LIMIT :per_slot::integer
 ) j

@@ -1,0 +1,94 @@
+"""A coroutine apart from the task that awaits it: its context is its own, its waiting is noticed once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from timebell.engine.apart import Apart
+
+COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
+
+
+async def test_one_that_never_waits_runs_at_once_and_nobody_is_told() -> None:
+    told: list[str] = []
+    seen: list[str] = []
+
+    async def paint() -> None:
+        COLOUR.set("red")
+        seen.append(COLOUR.get())
+
+    await Apart(paint(), lambda: told.append("waits"))
+    assert seen == ["red"]
+    assert COLOUR.get() == "none", "what it set ended with it"
+    assert told == []
+
+
+async def test_one_that_waits_is_noticed_once_and_keeps_its_context() -> None:
+    told: list[str] = []
+    answers: list[Any] = []
+
+    async def paint() -> None:
+        COLOUR.set("red")
+        loop = asyncio.get_running_loop()
+        for number in range(3):
+            future = loop.create_future()
+            loop.call_soon(future.set_result, number)
+            answers.append((await future, COLOUR.get(), asyncio.current_task() is awaiting))
+
+    awaiting = asyncio.current_task()
+    await Apart(paint(), lambda: told.append("waits"))
+    assert answers == [(0, "red", True), (1, "red", True), (2, "red", True)]
+    assert told == ["waits"]
+    assert COLOUR.get() == "none"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_it_raises_comes_out(waits: bool) -> None:
+    async def fail() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await Apart(fail(), lambda: None)
+
+
+async def test_a_cancellation_reaches_it_where_it_waits() -> None:
+    ends: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            # It may still wait for something in the end.
+            await asyncio.sleep(0)
+            ends.append("put away")
+            raise
+
+    async def await_apart() -> None:
+        await Apart(wait(), waiting.set)
+
+    waiting = asyncio.Event()
+    awaiting = asyncio.create_task(await_apart())
+    await waiting.wait()
+    awaiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await awaiting
+    assert ends == ["cancelled", "put away"]
+
+
+async def test_a_time_limit_inside_it_cancels_it_alone() -> None:
+    async def hang() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+
+    await Apart(hang(), lambda: None)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
