@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all lint format bench lock clean
+.PHONY: help up test test-all faults packages lint format bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,8 +22,30 @@ up: $(READY) ## Run Timebell on its own PostgreSQL
 test: lint ## Run the checks and every test that is not slow
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
 
-test-all: lint ## Run the checks and every test, the slow ones too
+test-all: lint packages ## Run the checks and every test, the slow ones too
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+faults: $(READY) packages ## Kill, stop and starve real processes, and write what came of it to docs/explanation/faults.md
+	mkdir -p build
+	rm -f build/faults.jsonl
+	FAULTS_RESULTS=$(CURDIR)/build/faults.jsonl $(BIN)/python -m pytest tests/acceptance/faults $(ARGS)
+	$(BIN)/python -m tests.acceptance.faults.results build/faults.jsonl
+
+# What the fault tests inject with. Without it they say what is missing and are skipped, so this never fails.
+PACKAGES := pgbouncer faketime
+
+packages: ## Install the Debian packages that the slow tests need (root only)
+	@missing=; \
+	for package in $(PACKAGES); do \
+		dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; \
+	done; \
+	[ -n "$$missing" ] || exit 0; \
+	install="env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -qq --no-install-recommends$$missing"; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing$$missing"; \
+		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 && exit 0; \
+	fi; \
+	echo "Tests that need these are skipped; install as root:$$missing" >&2
 
 lint: $(READY) ## Run the checks alone
 	$(BIN)/ruff check .
@@ -35,8 +57,8 @@ format: $(READY) ## Put the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure this machine
-	exec $(BIN)/timebell bench $(ARGS)
+bench: $(READY) ## Measure Timebell and its peers (ARGS=--quick to try it; ARGS="drain ..." for one bench alone)
+	exec $(BIN)/$(if $(filter drain enqueue late steady,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

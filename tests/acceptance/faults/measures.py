@@ -1,0 +1,68 @@
+"""How long the callers and the jobs of a run had to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from tests.acceptance.faults.load import CALLER
+from tests.history import Record
+
+
+def longest_call(records: Iterable[Record]) -> float:
+    """Seconds that the slowest call of the caller took, whether it was answered or given up.
+
+    The caller asks one thing after the other, so a call that was given up ended before the next began.
+    """
+    asked = sorted((each for each in records if each.node == CALLER), key=lambda each: each.invoked_at)
+    longest = timedelta(0)
+    for each, following in zip(asked, [*asked[1:], None], strict=True):
+        ended = each.answered_at or (following.invoked_at if following is not None else None)
+        if ended is not None:
+            longest = max(longest, ended - each.invoked_at)
+    return longest.total_seconds()
+
+
+def longest_wait(records: Sequence[Record]) -> float:
+    """Seconds from when a job could have begun to its first start, of the one that waited longest.
+
+    It could have begun when it was due and its enqueue acknowledged, but not before the end of a fault that came
+    between.
+    """
+    faults = sorted(each.answered_at or each.invoked_at for each in records if each.op == "fault")
+    acknowledged = {
+        each.key: each.answered_at for each in records if each.op == "enqueue" and each.answered_at
+    }
+    begun: dict[str, Record] = {}
+    for each in sorted(records, key=lambda each: each.invoked_at):
+        if each.op == "start" and each.due_at is not None:
+            begun.setdefault(each.key, each)
+    longest = timedelta(0)
+    for key, start in begun.items():
+        ready = max(start.due_at or start.invoked_at, acknowledged.get(key) or start.invoked_at)
+        for ended in faults:
+            if ready <= ended <= start.invoked_at:
+                ready = ended
+        longest = max(longest, start.invoked_at - ready)
+    return longest.total_seconds()
+
+
+def needless_starts(records: Sequence[Record]) -> int:
+    """Starts of plain and external jobs beyond the first that no answer of their handler asked for."""
+    starts = [each for each in records if each.op == "start" and each.mode != "transactional"]
+    asked = [each for each in records if each.op == "end" and each.answer in ("retry", "raised")]
+    again = {each.key for each in asked}
+    first = {each.key for each in starts}
+    return len(starts) - len(first) - len([each for each in asked if each.key in first & again])
+
+
+def lateness(records: Iterable[Record], *prefixes: str) -> list[float]:
+    """Seconds from its due instant to the first start of each job whose name begins so, the shortest first."""
+    first: dict[str, Record] = {}
+    for each in records:
+        if each.op == "start" and each.key.startswith(prefixes):
+            known = first.get(each.key)
+            if known is None or each.invoked_at < known.invoked_at:
+                first[each.key] = each
+    waits = [(each.invoked_at - each.due_at).total_seconds() for each in first.values() if each.due_at]
+    return sorted(waits)

@@ -1,0 +1,143 @@
+"""What callers ask for, each call with its record: answered, refused, or of unknown outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from tests.history import Mode, Record
+from tests.simulation.process import Process
+from timebell.errors import TimebellError
+from timebell.kernel import Step
+
+# What a caller hears instead of an answer. After the first the outcome is known: nothing happened.
+_REFUSALS = (TimebellError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+LOSSES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_LOCKS = "/* hold */ SELECT id FROM timebell.jobs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A job that somebody wants, under a name that is its own."""
+
+    name: str
+    mode: Mode
+    due_at: datetime | None = None
+    subject: str | None = None
+    key: str | None = None
+    expires_at: datetime | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return f"sim.{self.mode}"
+
+
+class Caller:
+    """Asks as one process does, and writes down what it was told."""
+
+    def __init__(self, process: Process, record: Callable[[Record], None]) -> None:
+        self.process = process
+        self._record = record
+
+    def _now(self) -> datetime:
+        return self.process.wire.now()
+
+    def _write(self, op: Any, key: str, invoked_at: datetime, *, is_known: bool, **facts: Any) -> None:
+        answered_at = self._now() if is_known else None
+        self._record(
+            Record(
+                op=op,
+                key=key,
+                node=self.process.name,
+                invoked_at=invoked_at,
+                answered_at=answered_at,
+                **facts,
+            )
+        )
+
+    async def enqueue(self, wanted: Wanted, *, is_replacing: bool = False) -> UUID | None:
+        """The id of the job that stands for it; None where it was refused or nobody knows."""
+        invoked_at = self._now()
+        facts: dict[str, Any] = {
+            "mode": wanted.mode,
+            "due_at": wanted.due_at or invoked_at,
+            "expires_at": wanted.expires_at,
+        }
+        try:
+            async with self.process.bell.transaction() as tx:
+                made = await self.process.bell.enqueue(
+                    tx,
+                    wanted.kind,
+                    {**wanted.payload, "name": wanted.name},
+                    due_at=wanted.due_at,
+                    subject=wanted.subject,
+                    key=wanted.key,
+                    expires_at=wanted.expires_at,
+                    correlation_id=wanted.name,
+                    on_conflict="replace" if is_replacing else "same",
+                )
+        except _REFUSALS:
+            self._write("enqueue", wanted.name, invoked_at, is_known=True, answer="refused", **facts)
+            return None
+        except (*LOSSES, asyncio.CancelledError):
+            self._write("enqueue", wanted.name, invoked_at, is_known=False, **facts)
+            raise
+        found = "replaced" if is_replacing else "existing"
+        facts |= {"answer": "new" if made.created else found, "job_id": str(made.id)}
+        self._write("enqueue", wanted.name, invoked_at, is_known=True, **facts)
+        return made.id
+
+    async def cancel(self, names: Mapping[UUID, str], **which: Any) -> None:
+        """Cancel by id, by kind and key, or by subject; one record for each job that is answered for."""
+        invoked_at = self._now()
+        try:
+            async with self.process.bell.transaction() as tx:
+                answers = await self.process.bell.cancel(tx, **which)
+        except _REFUSALS:
+            return
+        except (*LOSSES, asyncio.CancelledError):
+            for id in names if "id" not in which else [which["id"]]:
+                self._write("cancel", names.get(id, str(id)), invoked_at, is_known=False, job_id=str(id))
+            raise
+        for each in answers:
+            # By subject also jobs are cancelled whose enqueue has not been answered yet.
+            name, id = names.get(each.id, str(each.id)), str(each.id)
+            self._write("cancel", name, invoked_at, is_known=True, answer=each.answer, job_id=id)
+
+    async def plan(
+        self, subject: str, steps: Mapping[str, tuple[datetime, Mode]], *, is_ordered: bool
+    ) -> None:
+        invoked_at = self._now()
+        facts: dict[str, Any] = {
+            "steps": {step: due_at for step, (due_at, _) in steps.items()},
+            "is_ordered": is_ordered,
+        }
+        stated = [
+            Step(key=step, kind=f"sim.{mode}", at=due_at, ordered=is_ordered)
+            for step, (due_at, mode) in steps.items()
+        ]
+        try:
+            async with self.process.bell.transaction() as tx:
+                diff = await self.process.bell.set_agenda(
+                    tx, subject=subject, steps=stated, correlation_id=subject
+                )
+        except _REFUSALS:
+            return
+        except (*LOSSES, asyncio.CancelledError):
+            self._write("plan", subject, invoked_at, is_known=False, **facts)
+            raise
+        running = tuple(change.key for change in diff.too_late)
+        self._write("plan", subject, invoked_at, is_known=True, running=running, **facts)
+
+    async def hold(self, ids: list[UUID], duration: timedelta) -> None:
+        """Keep a transaction open that has locked jobs, as a caller does who forgets it."""
+        async with self.process.bell.transaction() as tx:
+            await tx.connection.fetch(_LOCKS, ids)
+            await asyncio.sleep(duration.total_seconds())

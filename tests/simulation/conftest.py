@@ -1,0 +1,16 @@
+"""One database for all the seeds that a process plays; each run empties it first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from timebell.testing.database import DatabaseFactory, TestDatabase
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def world_database(databases: DatabaseFactory, template: None) -> AsyncIterator[TestDatabase]:
+    database = await databases.create()
+    yield database
+    await databases.drop(database)

@@ -1,0 +1,189 @@
+"""Timebell's database as a simulated process has it: the real one, at the other end of the wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib import resources
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import asyncpg
+
+from tests.simulation.loop import LIFE, Life
+from tests.simulation.wire import IDLE_SECONDS, Wire
+from timebell.db.pool import Database, Limits, Observer
+from timebell.db.queries import Query, load_queries, parse
+
+# Waiting for locks and idle transactions are ended by the wire, in virtual time.
+_SERVER_SETTINGS = {
+    "application_name": "simulation",
+    "timezone": "UTC",
+    "jit": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+# The partitions of the log are of real days, also where everything else is years away.
+_REAL = frozenset({"drop_log_partition"})
+_UNITS = {"ms": 0.001, "s": 1.0}
+_PATIENT_MS = 10_000_000
+
+
+def _known_queries() -> dict[str, Query]:
+    packages = ("timebell.kernel.sql", "timebell.engine.sql")
+    return {query.text: query for package in packages for query in load_queries(package).values()}
+
+
+class SimulatedConnection(asyncpg.Connection):
+    """A connection whose every statement goes over the wire, with virtual time in place of the server's."""
+
+    wire: Wire
+    life: Life
+    pid: int
+    began_at: datetime | None = None
+    idle: Any = None
+
+    def get_reset_query(self) -> str:
+        return ""
+
+    async def _introspect_types(self, typeoids: Any, timeout: Any) -> Any:
+        """Types are the same for every connection of a server; asking each time is a third of all round trips."""
+        asked = frozenset(typeoids)
+        if asked not in _TYPES:
+            _TYPES[asked], _ = await super()._introspect_types(typeoids, timeout)  # type: ignore[misc]
+        return _TYPES[asked], _NAMED
+
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        name, parameters = _name_and_parameters(query)
+        is_patient = not ("wait_ms" in parameters and self.wire.is_impatient())
+        lock_seconds = _lock_seconds(parameters, args) if is_patient else 0.0
+
+        def perform() -> Any:
+            return asyncpg.Connection.fetch(self, query, *self._arguments(name, parameters, args, is_patient))
+
+        return await self._carry(name, perform, args, lock_seconds)
+
+    async def execute(self, query: str, *args: Any, **options: Any) -> Any:
+        def perform() -> Any:
+            if query == "BEGIN":
+                self.began_at = self.wire.now()
+            return asyncpg.Connection.execute(self, query, *args)
+
+        return await self._carry(_name_and_parameters(query)[0], perform, args, 5.0)
+
+    async def _carry(self, name: str, perform: Any, arguments: Any, lock_seconds: float | None) -> Any:
+        if self.idle is not None:
+            self.idle.cancel()
+            self.idle = None
+        try:
+            return await self.wire.carry(
+                name, self.life, perform, connection=self, arguments=arguments, lock_seconds=lock_seconds
+            )
+        finally:
+            if not self.is_closed() and self.is_in_transaction():
+                self.idle = self.wire.loop.call_later(
+                    IDLE_SECONDS, self.wire.cut, self, context=self.wire.nobody
+                )
+
+    def _arguments(
+        self, name: str, parameters: tuple[str, ...], given: tuple[Any, ...], is_patient: bool
+    ) -> list[Any]:
+        """Where production lets the server say the time, and how long a lock is waited for, the simulation does."""
+        now = self.wire.now()
+        if self.is_in_transaction() and name != "read_clock" and self.began_at is not None:
+            now = self.began_at
+        arguments = list(given)
+        for position, parameter in enumerate(parameters):
+            if parameter in ("now", "lease_now") and given[position] is None and name not in _REAL:
+                arguments[position] = now
+            elif parameter == "lock_timeout":
+                arguments[position] = "0"
+            elif parameter == "wait_ms":
+                arguments[position] = _PATIENT_MS if is_patient else 0
+        return arguments
+
+
+def _name_and_parameters(text: str) -> tuple[str, tuple[str, ...]]:
+    known = QUERIES.get(text)
+    if known is not None:
+        return known.name, known.parameters
+    named = re.match(r"/\* (\w+) \*/", text)
+    return named[1] if named else text.split("(")[0].strip(), ()
+
+
+def _lock_seconds(parameters: tuple[str, ...], given: tuple[Any, ...]) -> float | None:
+    """How long the statement may wait for a lock, in virtual time; None for as long as it takes."""
+    if "wait_ms" in parameters:
+        return None
+    if "lock_timeout" not in parameters:
+        return 5.0
+    match = re.fullmatch(r"(\d+)(ms|s)", given[parameters.index("lock_timeout")])
+    assert match is not None
+    return int(match[1]) * _UNITS[match[2]]
+
+
+QUERIES = _known_queries()
+_TYPES: dict[frozenset[int], Any] = {}
+_NAMED = SimpleNamespace(name="known")
+
+
+class SimulatedDatabase(Database):
+    """The pool of one simulated process."""
+
+    def __init__(self, pool: Any, url: str, wire: Wire, life: Life) -> None:
+        limits = Limits(idle_in_transaction=IDLE_SECONDS)
+        super().__init__(pool, url, limits, Observer(), pooled=False)
+        self._wire = wire
+        self._life = life
+
+    @classmethod
+    async def made_for(cls, life: Life, url: str, wire: Wire, *, size: int) -> SimulatedDatabase:
+        async def opened(*_: Any, **__: Any) -> Any:
+            return await connect(life, url, wire)
+
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=0,
+            max_size=size,
+            max_inactive_connection_lifetime=0,
+            connection_class=SimulatedConnection,
+            connect=opened,
+        )
+        return cls(pool, url, wire, life)
+
+    async def dedicated(self, url: str | None = None) -> Any:
+        return await connect(self._life, self.url, self._wire)
+
+
+async def connect(life: Life, url: str, wire: Wire) -> SimulatedConnection:
+    async def perform() -> SimulatedConnection:
+        connection: SimulatedConnection = await asyncpg.connect(
+            url, connection_class=SimulatedConnection, server_settings=_SERVER_SETTINGS, timeout=30
+        )
+        connection.wire, connection.life = wire, life
+        connection.pid = connection.get_server_pid()
+        wire.opened(life, connection)
+        return connection
+
+    assert LIFE.get() is life
+    opened: SimulatedConnection = await wire.carry("connect", life, perform)
+    return opened
+
+
+@contextmanager
+def altered(store: Any, name: str, changes: Mapping[str, str]) -> Iterator[None]:
+    """A store's statement with some of its text replaced while a run lasts; what is replaced must be there."""
+    text = (resources.files(store.__name__.replace(".store", ".sql")) / f"{name}.sql").read_text("utf-8")
+    for old, new in changes.items():
+        assert old in text, f"{name}.sql has no {old!r}"
+        text = text.replace(old, new)
+    query = parse(name, text)
+    with (
+        patch.object(store, "_QUERIES", {**store._QUERIES, name: query}),
+        patch.dict(QUERIES, {query.text: query}),
+    ):
+        yield

@@ -1,0 +1,125 @@
+"""What the jobs of a simulation do: take their time, fail, wait, kill their process, and write down that they ran."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.history import Mode, Record
+from tests.simulation.loop import LIFE, Life
+from timebell.kernel import App, Cancel, Dead, Handler, Job, Outcome, Retry, Snooze
+
+EFFECT = "/* effect */ INSERT INTO simulation.effects (job_id, name) VALUES ($1, $2)"
+_SNOOZES = 0.92
+MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
+
+
+class Failure(Exception):
+    """What a handler raises that has a bug."""
+
+
+def name_of(job: Job) -> str:
+    return f"{job.subject}/{job.step}" if job.step is not None else str(job.payload["name"])
+
+
+class Handlers:
+    """One set of handlers for all processes; what each run does depends on the seed, the job and the number of its
+    starts, and on nothing else."""
+
+    def __init__(
+        self,
+        seed: int,
+        now: Callable[[], datetime],
+        record: Callable[[Record], None],
+        kill: Callable[[Life], None],
+    ) -> None:
+        self._seed = seed
+        self._now = now
+        self._record = record
+        self._kill = kill
+        self._starts: Counter[str] = Counter()
+        self.is_calm = False
+
+    def app(self) -> App:
+        handlers = {f"sim.{mode}": Handler(run=self._runs(mode), mode=mode) for mode in MODES}
+        return App(name="sim", handlers=handlers)
+
+    def _runs(self, mode: Mode) -> Any:
+        async def run(job: Job) -> Outcome | None:
+            return await self._run(job, mode)
+
+        return run
+
+    async def _run(self, job: Job, mode: Mode) -> Outcome | None:
+        life = LIFE.get()
+        assert life is not None
+        name = name_of(job)
+        facts: dict[str, Any] = {"key": name, "node": life.name, "job_id": str(job.id)}
+        self._starts[str(job.id)] += 1
+        chance = random.Random(f"{self._seed}/{name}/{self._starts[str(job.id)]}")
+        began = self._now()
+        self._write(
+            life,
+            Record(
+                op="start",
+                invoked_at=began,
+                answered_at=began,
+                mode=mode,
+                due_at=job.due_at,
+                attempt=job.attempt,
+                **facts,
+            ),
+        )
+        answer = "interrupted"
+        try:
+            outcome = await self._act(job, mode, life, chance)
+            answer = "done" if outcome is None else type(outcome).__name__.lower()
+            return outcome
+        except Exception:
+            answer = "raised"
+            raise
+        finally:
+            ended = self._now()
+            self._write(life, Record(op="end", invoked_at=ended, answered_at=ended, answer=answer, **facts))
+
+    def _write(self, life: Life, record: Record) -> None:
+        if not life.is_dead:
+            self._record(record)
+
+    async def _act(self, job: Job, mode: Mode, life: Life, chance: random.Random) -> Outcome | None:
+        await asyncio.sleep(self._duration(mode, chance))
+        if job.payload.get("is_poison") and not self.is_calm:
+            self._kill(life)
+            await asyncio.sleep(3600)
+        is_steady = bool(job.payload.get("is_steady")) or self.is_calm
+        sort = 0.0 if is_steady else chance.random()
+        if mode == "transactional" and sort < _SNOOZES:
+            # What fails after this is undone with it; what snoozes would be committed, and is left for the next time.
+            await job.tx.connection.execute(EFFECT, job.id, name_of(job))
+        return _outcome(sort, chance)
+
+    def _duration(self, mode: Mode, chance: random.Random) -> float:
+        sort, share = chance.random(), chance.random()
+        if self.is_calm or sort < 0.6:
+            return share * 0.2
+        if sort < 0.85:
+            return share * 40
+        if sort < 0.97 or mode == "transactional":
+            return share * (360 if mode == "transactional" else 3_000)
+        return 3_600 + share * 18_000
+
+
+def _outcome(sort: float, chance: random.Random) -> Outcome | None:
+    if sort < 0.80:
+        return None
+    if sort < 0.88:
+        return Retry("the other side did not answer")
+    if sort < _SNOOZES:
+        raise Failure("a bug in the handler")
+    if sort < 0.97:
+        return Snooze(delay=timedelta(seconds=chance.choice([0.5, 30, 1_200])))
+    return Dead("it can never be done") if sort < 0.985 else Cancel("no longer wanted")

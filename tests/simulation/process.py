@@ -1,0 +1,182 @@
+"""Simulated processes: nodes with a real engine, callers without one, and the bus that hints travel on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+
+from tests.simulation.database import SimulatedDatabase, altered
+from tests.simulation.loop import LIFE, Life, VirtualLoop
+from tests.simulation.wire import START, Wire
+from timebell.clock import Chance
+from timebell.config import Settings
+from timebell.db.wakeup import Wakeups, encode
+from timebell.engine import Engine, attempts, pruner, worker
+from timebell.engine import engine as engine_module
+from timebell.engine import store as engine_store
+from timebell.kernel import App, Registry, Timebell
+
+__all__ = ["AGES", "LEASE_SECONDS", "START", "Bus", "Process", "SimulatedClock", "stretched_loops"]
+
+LEASE_SECONDS = 8 * 3600.0
+_POOL_SIZE = 6
+# Statements are what a simulation pays for, so what production does by the second is done by the hour here. The
+# proportions are those of production; the limits of the settings are not meant for this.
+_STRETCHED = {
+    "lease_seconds": LEASE_SECONDS,
+    "lease_margin_seconds": 1800.0,
+    "sweep_seconds": 4 * 3600.0,
+    "read_ahead_seconds": 5 * 3600.0,
+    "full_sweep_seconds": 12 * 3600.0,
+    "job_timeout_seconds": 12 * 3600.0,
+    "retry_delays_seconds": (20.0, 300.0, 1800.0),
+}
+
+# Longer than any lease lasts, unless the clock was set back.
+AGES = {"interval '10 minutes'": "interval '10 days'"}
+
+
+def stretched_settings(url: str, name: str) -> Settings:
+    settings = Settings(database_url=url, node_name=name, pool_size=_POOL_SIZE)
+    for field, value in _STRETCHED.items():
+        object.__setattr__(settings, field, value)
+    return settings
+
+
+@contextmanager
+def stretched_loops() -> Iterator[None]:
+    """The beats that no setting governs, by the hour as well."""
+    with (
+        patch.object(engine_module, "_LISTEN_EVERY_SECONDS", 86_400.0),
+        patch.object(pruner, "EVERY_SECONDS", 86_400.0),
+        patch.object(attempts, "_WATCH_SECONDS", 600.0),
+        patch.object(worker, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
+        patch.object(worker, "_LOOK_AGAIN_SECONDS", 60.0),
+        altered(engine_store, "bury_nodes", AGES),
+        altered(engine_store, "read_nodes", AGES),
+    ):
+        yield
+
+
+class SimulatedClock:
+    """The database decides, at the other end of the wire; waiting is virtual. Every process counts from elsewhere."""
+
+    def __init__(self, loop: VirtualLoop, offset: float) -> None:
+        self._loop = loop
+        self._offset = offset
+
+    def sql_now(self) -> datetime | None:
+        return None
+
+    def lease_now(self) -> datetime | None:
+        return None
+
+    def monotonic(self) -> float:
+        return self._loop.time() + self._offset
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SimulatedChance(Chance):
+    """Seeded, and its ids are as old as the simulation says."""
+
+    def __init__(self, seed: int, wire: Wire) -> None:
+        super().__init__(seed)
+        self._wire = wire
+
+    def milliseconds(self) -> int:
+        return int(self._wire.now().timestamp() * 1000)
+
+
+class Bus:
+    """Carries hints between processes, late or never."""
+
+    def __init__(self, wire: Wire, seed: int) -> None:
+        self._wire = wire
+        self._chance = random.Random(f"{seed}/bus")
+        self._ears: dict[Process, None] = {}
+        self.lost_share = 0.15
+
+    def join(self, process: Process) -> None:
+        self._ears[process] = None
+
+    def post(self, sender: Process, text: str) -> None:
+        for process in list(self._ears):
+            if process.life.is_dead:
+                del self._ears[process]
+            elif process is not sender:
+                share, delay = self._chance.random(), self._chance.randint(500, 60_000) / 1_000_000
+                if share >= self.lost_share:
+                    self._wire.loop.call_later(delay, process.hear, text, context=process.context)
+
+
+class _SimulatedWakeups(Wakeups):
+    """Sends over the bus instead of the database."""
+
+    def __init__(self, process: Process, bus: Bus, database: SimulatedDatabase) -> None:
+        super().__init__(database)
+        self._process = process
+        self._bus = bus
+
+    async def _send(self) -> None:
+        while self._waiting or self._is_changed:
+            if self._is_changed:
+                self._is_changed, text = False, "changed"
+            else:
+                text = encode(self._waiting)
+                self._waiting.clear()
+            self._bus.post(self._process, text)
+
+    async def listen(self) -> None:
+        pass
+
+
+class Process:
+    """One life of a process. A name may live again, as another process."""
+
+    def __init__(self, name: str, wire: Wire, bus: Bus, url: str, app: App, seed: str) -> None:
+        chance = random.Random(seed)
+        self.name = name
+        self.life = Life(name)
+        self.wire = wire
+        self.context: Context = copy_context()
+        self.context.run(LIFE.set, self.life)
+        self.bell: Timebell
+        self.engine: Engine | None = None
+        self._bus = bus
+        self._url = url
+        self._app = app
+        self._clock = SimulatedClock(wire.loop, chance.randint(0, 10**6) / 16)
+        self._chance = SimulatedChance(chance.getrandbits(60), wire)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Let something go on as part of this process."""
+        return self.wire.loop.create_task(work, context=self.context)
+
+    async def begin(self, *, with_engine: bool) -> None:
+        database = await SimulatedDatabase.made_for(self.life, self._url, self.wire, size=_POOL_SIZE)
+        self.bell = Timebell(
+            database,
+            registry=Registry([self._app]),
+            settings=stretched_settings(self._url, self.name),
+            clock=self._clock,
+            chance=self._chance,
+        )
+        wakeups = _SimulatedWakeups(self, self._bus, database)
+        self.bell.wakeups = wakeups
+        self._wakeups = wakeups
+        self._bus.join(self)
+        if with_engine:
+            self.engine = Engine(self.bell)
+            await self.engine.start()
+
+    def hear(self, text: str) -> None:
+        if not self.life.is_dead:
+            self._wakeups._heard(None, 0, "", text)

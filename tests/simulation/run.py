@@ -1,0 +1,229 @@
+"""One run of one seed: a world for some days, calm until everything is settled, and what the checker says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import structlog
+from psycopg.rows import dict_row
+
+from tests.history import Record, Violation, check, summarise
+from tests.simulation.faults import Injector
+from tests.simulation.handlers import Handlers
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.process import LEASE_SECONDS, Bus, Process, stretched_loops
+from tests.simulation.trace import Trace
+from tests.simulation.wire import Wire
+from tests.simulation.world import Scene, World
+from timebell.engine.background import DATABASE_ERRORS
+from timebell.testing.database import TestDatabase
+
+# Long enough for what is due last, its retries, and the leases of whoever died last.
+_CALM = timedelta(hours=60)
+_GRACE = timedelta(hours=6)
+_LOOK_SECONDS = 3600.0
+
+_PREPARE = """
+CREATE SCHEMA IF NOT EXISTS simulation;
+CREATE TABLE IF NOT EXISTS simulation.effects (number bigserial, job_id uuid NOT NULL, name text NOT NULL);
+GRANT USAGE ON SCHEMA simulation TO timebell;
+GRANT SELECT, INSERT ON simulation.effects TO timebell;
+GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
+"""
+_TABLES = (
+    "jobs, job_keys, dead_jobs, agendas, agenda_done, events, nodes, permits, breakers, queues, queue_rates, "
+    "queue_pauses, kinds, job_log"
+)
+_UNFINISHED = """
+SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
+    CASE WHEN started_by IS NULL THEN 'pending' ELSE 'running' END AS state
+FROM timebell.jobs ORDER BY id
+"""
+_FINISHED = """
+SELECT DISTINCT ON (l.id) l.id, l.subject, l.step, l.correlation_id, l.due_at, l.finished_at, l.reason,
+    CASE WHEN l.state = 'cancelled' AND l.step IS NOT NULL AND d.step IS NULL THEN 'withdrawn' ELSE l.state END AS state
+FROM timebell.job_log l LEFT JOIN timebell.agenda_done d USING (tenant, subject, step, due_at)
+WHERE l.state <> 'pending' AND NOT EXISTS (SELECT FROM timebell.jobs j WHERE j.id = l.id)
+ORDER BY l.id, l.logged_at DESC, l.version DESC
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of a run."""
+
+    seed: int
+    violations: list[Violation]
+    hash: str
+    trace: list[str]
+    history: list[Record]
+    counts: Counter[str]
+    seconds: float
+
+    def figures(self) -> dict[str, Any]:
+        return {**summarise(self.history, self.violations), **self.counts}
+
+
+class _Run:
+    """The parts of one run, put together."""
+
+    def __init__(
+        self, seed: int, scene: Scene, database: TestDatabase, monitor: psycopg.Connection[Any], trace: Trace
+    ) -> None:
+        self.history: list[Record] = []
+        self.loop = VirtualLoop()
+        self.wire = Wire(self.loop, monitor, seed, trace)
+        self.world = World(seed, scene, self._record)
+        self.injector = Injector(seed, scene, self.wire, self._start, self._record)
+        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill)
+        self._monitor = monitor
+        self._seed = seed
+        self._bus = Bus(self.wire, seed)
+        self._url = database.url
+        self._lives = 0
+        self.wire.on_arrival = self.world.rush
+
+    def _record(self, record: Record) -> None:
+        self.history.append(record)
+        facts = f"{record.key} {record.answer or record.attempt or ''}"
+        self.wire.trace.add(self.loop.now_us, record.node, record.op, facts)
+
+    def _start(self, name: str) -> Process:
+        self._lives += 1
+        process = Process(
+            name, self.wire, self._bus, self._url, self.handlers.app(), f"{self._seed}/{name}/{self._lives}"
+        )
+        process.run(self._begin(process, with_engine=name.startswith("node")))
+        if not name.startswith("node"):
+            self.world.serve([each for each in [*self._callers(), process] if not each.life.is_dead])
+        return process
+
+    async def _begin(self, process: Process, *, with_engine: bool) -> None:
+        try:
+            await process.begin(with_engine=with_engine)
+        except DATABASE_ERRORS:
+            # Whoever keeps the processes starts it again.
+            self.loop.call_soon(self.injector.kill, process.life, context=self.wire.nobody)
+
+    def _callers(self) -> list[Process]:
+        return [each for name, each in self.injector.processes.items() if name.startswith("web")]
+
+    async def live(self, days: float, node_count: int) -> None:
+        for name in [*(f"node{number}" for number in range(node_count)), "web0", "web1"]:
+            self.injector.processes[name] = self._start(name)
+        await asyncio.sleep(1)
+        faults = asyncio.create_task(self.injector.live())
+        await self.world.live(days)
+        self.injector.calm()
+        self.handlers.is_calm = True
+        until = self.wire.now() + _CALM
+        while self.wire.now() < until and not (faults.done() and self._is_settled()):
+            await asyncio.sleep(_LOOK_SECONDS)
+        faults.cancel()
+        self.until = until
+
+    def _is_settled(self) -> bool:
+        """Whether nothing is left that should be over by the end."""
+        left = "SELECT count(*) AS count FROM timebell.jobs WHERE run_at < %s"
+        row = self._monitor.execute(left, [self.wire.now() + _CALM]).fetchone()
+        return row is not None and row["count"] == 0
+
+    def read_ends(self) -> None:
+        """What the database says in the end, into the history."""
+        for row in [
+            *self._monitor.execute(_UNFINISHED).fetchall(),
+            *self._monitor.execute(_FINISHED).fetchall(),
+        ]:
+            key = f"{row['subject']}/{row['step']}" if row["step"] else row["correlation_id"]
+            facts = {"job_id": str(row["id"]), "due_at": row["due_at"], "state": row["state"]}
+            at = row["finished_at"]
+            self.history.append(
+                Record(
+                    op="final", key=key, node="database", invoked_at=at or self.until, answered_at=at, **facts
+                )
+            )
+        effects = "SELECT job_id, name, count(*) AS count FROM simulation.effects GROUP BY 1, 2 ORDER BY 1, 2"
+        for row in self._monitor.execute(effects).fetchall():
+            self.history.append(
+                Record(
+                    op="effect",
+                    key=row["name"],
+                    node="database",
+                    invoked_at=self.until,
+                    answered_at=self.until,
+                    job_id=str(row["job_id"]),
+                    count=row["count"],
+                )
+            )
+
+    def close(self) -> None:
+        for process in self.injector.processes.values():
+            self.wire.kill(process.life)
+        self.loop.run_until_complete(self._until_dead())
+        self.loop.close()
+
+    async def _until_dead(self) -> None:
+        while any(process.life.loops for process in self.injector.processes.values()):
+            await asyncio.sleep(0.001)
+
+
+def run_seed(
+    seed: int,
+    *,
+    database: TestDatabase,
+    days: float = 2,
+    scene: Scene | None = None,
+    planted: Callable[[], AbstractContextManager[None]] = nullcontext,
+    is_traced: bool = False,
+) -> Result:
+    began = time.perf_counter()
+    trace = Trace(is_kept=is_traced)
+    with _quiet(), stretched_loops(), planted(), _monitor(database) as monitor:
+        run = _Run(seed, scene or Scene(), database, monitor, trace)
+        try:
+            run.loop.run_until_complete(run.live(days, 2 + seed % 3))
+            run.read_ends()
+        finally:
+            run.close()
+    lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
+    return Result(
+        seed=seed,
+        violations=check(run.history, until=run.until, grace=_GRACE, lease=lease),
+        hash=trace.hash(),
+        trace=trace.lines,
+        history=run.history,
+        counts=run.wire.counts,
+        seconds=time.perf_counter() - began,
+    )
+
+
+@contextmanager
+def _monitor(database: TestDatabase) -> Iterator[psycopg.Connection[Any]]:
+    """The database as its administrator sees it, emptied as if it had just been made."""
+    with psycopg.connect(database.admin_url, autocommit=True, row_factory=dict_row) as monitor:
+        monitor.execute(_PREPARE)
+        tables = ", ".join(f"timebell.{name.strip()}" for name in _TABLES.split(","))
+        monitor.execute(f"TRUNCATE {tables}, simulation.effects RESTART IDENTITY")
+        monitor.execute("UPDATE timebell.slots SET owner = NULL, epoch = 0")
+        monitor.execute("ALTER SEQUENCE timebell.incarnations RESTART")
+        yield monitor
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the engine logs about all these faults is of no interest."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

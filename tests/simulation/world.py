@@ -1,0 +1,255 @@
+"""The world of one seed: what is asked for and when, biased towards the moments at which things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.history import Mode, Record
+from tests.simulation.callers import LOSSES, Caller, Wanted
+from tests.simulation.handlers import MODES
+from tests.simulation.process import Process
+from tests.simulation.wire import Statement
+
+# The statements between which the life of a job passes, where its ids are among the arguments.
+_TURNING = frozenset({"start_jobs", "lock_job", "finish_jobs", "retry_jobs", "end_jobs", "recover_jobs"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """How busy a world is and what it leans towards."""
+
+    enqueues_a_day: float = 22
+    plans_a_day: float = 7
+    holds_a_day: float = 3
+    poisons_a_day: float = 0.5
+    rush: float = 0.06
+    subjects: int = 5
+    near: float = 0.3
+    replaced: float = 0.3
+    ordered: float = 0.3
+    far: float = 0.25
+    together: float = 0.4
+    modes: tuple[Mode, ...] = MODES
+    kills_a_day: float = 2.5
+    pauses_a_day: float = 1.5
+    cuts_a_day: float = 1
+    stops_a_day: float = 1
+
+
+class World:
+    """Lets callers ask for things, at times that the seed chooses."""
+
+    def __init__(self, seed: int, scene: Scene, record: Callable[[Record], None]) -> None:
+        self._chance = random.Random(f"{seed}/world")
+        self._rush = random.Random(f"{seed}/rush")
+        self._scene = scene
+        self._record = record
+        self._count = 0
+        self._callers: list[Process] = []
+        self._ids: dict[UUID, str] = {}
+        self._wanted: dict[UUID, Wanted] = {}
+        self.is_over = False
+
+    def serve(self, callers: list[Process]) -> None:
+        self._callers = callers
+
+    def _caller(self) -> Caller:
+        alive = [each for each in self._callers if not each.life.is_dead and not each.life.is_frozen]
+        return Caller(self._chance.choice(alive or self._callers), self._record)
+
+    def _now(self) -> datetime:
+        return self._callers[0].wire.now()
+
+    def _let(self, caller: Caller, work: Coroutine[Any, Any, Any]) -> None:
+        caller.process.run(_outliving(work))
+
+    async def live(self, days: float) -> None:
+        """Ask for things until the days are over."""
+        scene = self._scene
+        rates = {
+            self._enqueue: scene.enqueues_a_day,
+            self._plan: scene.plans_a_day,
+            self._hold: scene.holds_a_day,
+            self._poison: scene.poisons_a_day,
+        }
+        until = self._now() + timedelta(days=days)
+        a_day = sum(rates.values())
+        while self._now() < until:
+            await asyncio.sleep(self._chance.expovariate(a_day / 86_400))
+            (action,) = self._chance.choices(list(rates), list(rates.values()))
+            action()
+        self.is_over = True
+
+    def _name(self, sort: str) -> str:
+        self._count += 1
+        return f"{sort}{self._count}"
+
+    def _due_at(self) -> datetime | None:
+        sort = self._chance.random()
+        if sort < 0.1:
+            return None
+        if sort < self._scene.near:
+            return self._now() + timedelta(milliseconds=self._chance.randint(0, 2_000))
+        return self._now() + timedelta(milliseconds=self._chance.randint(5_000, 6 * 3_600_000))
+
+    def _subject(self) -> str | None:
+        sort = self._chance.random()
+        return None if sort < 0.4 else f"order{self._chance.randrange(self._scene.subjects)}"
+
+    def _enqueue(self) -> None:
+        due_at = self._due_at()
+        name = self._name("job")
+        is_keyed = self._chance.random() < 0.4
+        wanted = Wanted(
+            name=name,
+            mode=self._chance.choice(self._scene.modes),
+            due_at=due_at,
+            subject=self._subject(),
+            key=name if is_keyed else None,
+            expires_at=due_at + timedelta(hours=1) if due_at and self._chance.random() < 0.08 else None,
+        )
+        caller = self._caller()
+        self._let(caller, self._enqueue_and_regret(caller, wanted))
+        if is_keyed and wanted.mode == "plain" and self._chance.random() < self._scene.replaced:
+            other = self._caller()
+            self._let(other, self._replace(other, wanted))
+        elif is_keyed and self._chance.random() < 0.5:
+            other = self._caller()
+            self._let(other, self._enqueue_again(other, wanted, self._chance.random() < 0.6))
+
+    async def _enqueue_again(self, caller: Caller, wanted: Wanted, is_at_once: bool) -> None:
+        """The same once more: at the same time, or when the first may be under way or over."""
+        if not is_at_once:
+            await asyncio.sleep(
+                self._until(wanted.due_at) + self._chance.choice([-0.01, 0.001, 0.02, 5, 900])
+            )
+        await self._noted(caller, wanted)
+
+    async def _replace(self, caller: Caller, wanted: Wanted) -> None:
+        """Something else under the same key, when the first is about to begin or under way."""
+        await asyncio.sleep(max(0.0, self._until(wanted.due_at) + self._chance.randint(-20, 200) / 1000))
+        due_at = self._now() + timedelta(milliseconds=self._chance.randint(60_000, 3 * 3_600_000))
+        await caller.enqueue(replace(wanted, due_at=due_at, expires_at=None), is_replacing=True)
+
+    async def _noted(self, caller: Caller, wanted: Wanted) -> UUID | None:
+        id = await caller.enqueue(wanted)
+        if id is not None:
+            self._ids[id] = wanted.name
+            self._wanted[id] = wanted
+        return id
+
+    def _until(self, instant: datetime | None) -> float:
+        return max(0.0, (instant - self._now()).total_seconds()) if instant else 0.0
+
+    async def _enqueue_and_regret(self, caller: Caller, wanted: Wanted) -> None:
+        id = await self._noted(caller, wanted)
+        sort = self._chance.random()
+        if id is None or sort > 0.4:
+            return
+        if sort < 0.3:
+            # At the very moment at which it is due, a little before or a little after.
+            await asyncio.sleep(max(0.0, self._until(wanted.due_at) + self._chance.randint(-50, 50) / 1000))
+        else:
+            await asyncio.sleep(self._chance.random() * self._until(wanted.due_at))
+        other = self._caller()
+        self._let(other, self._cancel(other, id))
+
+    async def _cancel(self, caller: Caller, id: UUID) -> None:
+        wanted = self._wanted.get(id)
+        sort = self._chance.random()
+        if wanted is not None and wanted.key is not None and sort < 0.4:
+            await caller.cancel(self._ids, kind=wanted.kind, key=wanted.key)
+        elif wanted is not None and wanted.subject is not None and sort < 0.5:
+            await caller.cancel(self._ids, subject=wanted.subject)
+        else:
+            await caller.cancel(self._ids, id=id)
+
+    def _poison(self) -> None:
+        """A job that kills its process, and others that are due beside it."""
+        due_at = self._now() + timedelta(seconds=self._chance.randint(5, 60))
+        for number in range(4):
+            payload = {"is_poison": True} if number == 0 else {"is_steady": True}
+            mode: Mode = "external" if number < 3 else "plain"
+            wanted = Wanted(
+                name=self._name("poison" if number == 0 else "beside"),
+                mode=mode,
+                due_at=due_at,
+                payload=payload,
+            )
+            caller = self._caller()
+            self._let(caller, self._noted(caller, wanted))
+
+    def _hold(self) -> None:
+        ids = sorted(self._ids)[-12:]
+        if not ids:
+            return
+        held = self._chance.sample(ids, min(len(ids), 3))
+        caller = self._caller()
+        seconds = self._chance.choice([0.03, 0.5, 20, 120])
+        self._let(caller, caller.hold(sorted(held), timedelta(seconds=seconds)))
+
+    def _plan(self) -> None:
+        subject = f"meeting{self._chance.randrange(self._scene.subjects)}"
+        is_ordered = self._chance.random() < self._scene.ordered
+        caller = self._caller()
+        self._let(caller, self._plan_and_change(caller, subject, self._steps(), is_ordered))
+        if self._chance.random() < self._scene.together:
+            other = self._caller()
+            self._let(other, other.plan(subject, self._steps(), is_ordered=False))
+
+    def _steps(self) -> dict[str, tuple[datetime, Mode]]:
+        if self._chance.random() < 0.15:
+            return {}
+        # Some are for a day that this world does not see: they must be there in the end, and once.
+        days = 100 if self._chance.random() < self._scene.far else 0
+        anchor = self._now() + timedelta(days=days, milliseconds=self._chance.randint(100, 5 * 3_600_000))
+        spacing = self._chance.choice([0.02, 2, 600])
+        names = ["first", "second", "third", "fourth"][: self._chance.randint(1, 4)]
+        return {
+            name: (anchor + timedelta(seconds=spacing * number), self._chance.choice(self._scene.modes))
+            for number, name in enumerate(names)
+        }
+
+    async def _plan_and_change(
+        self, caller: Caller, subject: str, steps: dict[str, tuple[datetime, Mode]], is_ordered: bool
+    ) -> None:
+        await caller.plan(subject, steps, is_ordered=is_ordered)
+        if steps and self._chance.random() < 0.5:
+            due_at, _ = self._chance.choice(list(steps.values()))
+            wait = self._until(due_at) % 86_400 + self._chance.randint(-50, 50) / 1000
+            await asyncio.sleep(max(0.0, wait))
+            if self.is_over:
+                return
+            other = self._caller()
+            self._let(other, other.plan(subject, self._steps(), is_ordered=is_ordered))
+
+    def rush(self, statement: Statement) -> None:
+        """A job is just about to be started or settled: now and then somebody changes his mind at this moment."""
+        if self.is_over or statement.name not in _TURNING or self._rush.random() >= self._scene.rush:
+            return
+        ids = [each for each in _ids_in(statement) if each in self._ids]
+        if not ids or statement.life.is_dead:
+            return
+        caller = self._caller()
+        self._let(caller, self._cancel(caller, self._rush.choice(ids)))
+
+
+def _ids_in(statement: Statement) -> list[UUID]:
+    found: list[UUID] = []
+    for argument in statement.arguments:
+        several = argument if isinstance(argument, list) else [argument]
+        found += [each for each in several if isinstance(each, UUID)]
+    return found
+
+
+async def _outliving(work: Coroutine[Any, Any, Any]) -> None:
+    """A caller whose connection is gone has written that down and gives up."""
+    with suppress(*LOSSES):
+        await work
