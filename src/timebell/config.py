@@ -195,7 +195,7 @@ class Settings:
     full_sweep_seconds: float = _number(60.0, 1, 3600, "seconds", "Time between two looks at all due jobs.")
     held_jobs_max: int = _whole(20_000, 1, 1_000_000, "jobs", "Jobs held in memory at most.")
     held_per_tenant_queue_max: int = _whole(
-        2_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
+        10_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
     )
     grid_ms: float = _number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -66,6 +67,30 @@ async def test_between_two_full_sweeps_no_read_begins_far_behind(
     await node.engine.beat()
     await node.turn()
     assert min(positions) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def test_a_look_behind_the_cursor_that_takes_long_is_followed_by_a_rest(
+    cluster: Cluster, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fresh backlog lies there, most of it in memory already; reading it twice a second would be all that is done."""
+    node = await cluster.node([ran.app])
+    await node.turn()
+    read_due, begun = EngineStore.read_due, list[datetime]()
+
+    async def slow(self: EngineStore, session: Session, **arguments: Any) -> Sequence[Row]:
+        if arguments["positions"][0][2] == cluster.clock.now - timedelta(seconds=5):
+            begun.append(cluster.clock.now)
+            cluster.clock.move(timedelta(seconds=1))
+        return await read_due(self, session, **arguments)
+
+    monkeypatch.setattr(EngineStore, "read_due", slow)
+    for _ in range(60):
+        cluster.clock.move(SWEEP)
+        await node.engine.worker.tick()
+        await node.passes_until(lambda: not node.engine.worker.has_work())
+    assert len(begun) >= 2
+    rests = [later - earlier for earlier, later in pairwise(begun)]
+    assert min(rests) >= timedelta(seconds=10)
 
 
 async def test_a_job_without_a_subject_has_a_slot_and_runs(cluster: Cluster, owner: Owner, ran: Ran) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from timebell.engine.apart import Apart
+from timebell.engine.apart import apart
 
 COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
 
@@ -21,7 +21,7 @@ async def test_one_that_never_waits_runs_at_once_and_nobody_is_told() -> None:
         COLOUR.set("red")
         seen.append(COLOUR.get())
 
-    await Apart(paint(), lambda: told.append("waits"))
+    await apart(paint(), lambda: told.append("waits"))
     assert seen == ["red"]
     assert COLOUR.get() == "none", "what it set ended with it"
     assert told == []
@@ -40,7 +40,7 @@ async def test_one_that_waits_is_noticed_once_and_keeps_its_context() -> None:
             answers.append((await future, COLOUR.get(), asyncio.current_task() is awaiting))
 
     awaiting = asyncio.current_task()
-    await Apart(paint(), lambda: told.append("waits"))
+    await apart(paint(), lambda: told.append("waits"))
     assert answers == [(0, "red", True), (1, "red", True), (2, "red", True)]
     assert told == ["waits"]
     assert COLOUR.get() == "none"
@@ -54,7 +54,7 @@ async def test_what_it_raises_comes_out(waits: bool) -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        await Apart(fail(), lambda: None)
+        await apart(fail(), lambda: None)
 
 
 async def test_a_cancellation_reaches_it_where_it_waits() -> None:
@@ -71,7 +71,7 @@ async def test_a_cancellation_reaches_it_where_it_waits() -> None:
             raise
 
     async def await_apart() -> None:
-        await Apart(wait(), waiting.set)
+        await apart(wait(), waiting.set)
 
     waiting = asyncio.Event()
     awaiting = asyncio.create_task(await_apart())
@@ -88,7 +88,7 @@ async def test_a_time_limit_inside_it_cancels_it_alone() -> None:
             async with asyncio.timeout(0):
                 await asyncio.Event().wait()
 
-    await Apart(hang(), lambda: None)
+    await apart(hang(), lambda: None)
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

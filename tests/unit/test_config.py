@@ -27,7 +27,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "threads": (8, 1, 256),
     "batch": (1000, 1, 5000),
     "held_jobs_max": (20_000, 1, 1_000_000),
-    "held_per_tenant_queue_max": (2000, 1, 1_000_000),
+    "held_per_tenant_queue_max": (10_000, 1, 1_000_000),
     "max_attempts": (3, 1, 100),
     "payload_bytes_max": (65_536, 1024, 1_048_576),
     "offset_days_max": (3660, 1, 36_600),
@@ -383,7 +383,7 @@ class TestContradictions:
     @pytest.mark.parametrize(
         ("small", "large", "equal", "value"),
         [
-            ("held_per_tenant_queue_max", "held_jobs_max", 2000, 1999),
+            ("held_per_tenant_queue_max", "held_jobs_max", 10_000, 9_999),
             ("sweep_seconds", "read_ahead_seconds", 0.5, 0.49),
         ],
     )

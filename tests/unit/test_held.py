@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.held import CRITICAL, NORMAL, Entry, Held
+from timebell.engine.held import CRITICAL, NORMAL, Entry, Held, Pile
 
 QUICK = settings(max_examples=60, deadline=None)
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
@@ -258,9 +258,9 @@ def test_the_excess_of_a_tenants_queue_stays_behind_a_mark() -> None:
     assert held.accept(row(tenant="another"))
     assert held.overflow == {("acme", "default"): {(0, NORMAL): (rows[4]["run_at"], rows[4]["id"])}}
     assert list(held.take_overflow()) == []
-    assert held.overflowing(1) == [("acme", "default")]
+    assert held.room(("acme", "default")) == 0
     choose(held, 2, now=NOW + SECOND)
-    assert held.overflowing(1) == [], "it has room again, and is read from its mark"
+    assert held.room(("acme", "default")) == 2
     assert [pair for pair, _ in held.take_overflow()] == [("acme", "default")]
     assert held.overflow == {}
 
@@ -274,6 +274,22 @@ def test_what_is_due_already_is_in_turn_with_what_was_waited_for() -> None:
         held.accept(each)
     assert held.earliest_run_at() is None, "nothing is left to wait for"
     assert [entry.id for entry in choose(held, now=NOW + 2 * SECOND)] == [late["id"], soon["id"], later["id"]]
+
+
+@QUICK
+@given(st.lists(st.one_of(st.none(), st.tuples(st.integers(-2, 2), st.integers(0, 5))), max_size=60))
+def test_a_pile_is_in_order_however_it_grew(steps: list[tuple[int, int] | None]) -> None:
+    """None takes the first one off."""
+    pile, model = Pile(), list[tuple[int, datetime, int, Entry]]()
+    for number, step in enumerate(steps):
+        if step is not None:
+            due = (step[0], NOW + step[1] * SECOND, number, Entry(row()))
+            pile.push(due)
+            model = sorted([*model, due])
+        elif model:
+            assert pile.first() is model.pop(0)[3]
+            pile.pop()
+        assert len(pile) == len(model)
 
 
 @QUICK

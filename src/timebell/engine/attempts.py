@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from timebell.engine.apart import Apart
+from timebell.engine.apart import apart
 from timebell.engine.background import CONNECTION_ERRORS
 from timebell.engine.executor import Executor, NotToBeHad, Running, describe
 from timebell.engine.held import Entry
@@ -54,7 +54,7 @@ class Attempts:
         settler: Settler,
         timekeeper: Timekeeper,
         *,
-        may_begin: Callable[[Entry], bool],
+        may_begin: Callable[[int], bool],
         on_end: Callable[[Entry], None],
         on_not_begun: Callable[[Entry], None],
         on_committed: Callable[[Settlement, Transaction], None],
@@ -119,7 +119,7 @@ class Attempts:
             while self._queued and self._current is this and not this.cancelling():
                 running = self._queued.popleft()
                 running.activity = this
-                await Apart(self._attempt(running), self._go_on)
+                await apart(self._attempt(running), self._go_on)
                 count += 1
                 if count % _TURN == 0 and self._current is this:
                     await asyncio.sleep(0)
@@ -136,7 +136,7 @@ class Attempts:
         try:
             if running.is_interrupted:
                 raise asyncio.CancelledError
-            if not self._may_begin(entry):
+            if not self._may_begin(entry.incarnation):
                 raise NotToBeHad
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)

@@ -27,7 +27,6 @@ from timebell.engine.settling import (
     Attempt,
     Settlement,
     decide,
-    done,
     end_columns,
     retry_columns,
 )
@@ -125,9 +124,10 @@ class Executor:
         try:
             async with self._database.transaction() as session:
                 tx = Transaction(session, entry.pair[0], running_job=entry.id)
+                # Before the last answer that the server gave: it counts from there, and answers may be read late.
+                began = asyncio.get_running_loop().time()
                 try:
                     job = await self._lock(running, tx)
-                    began = asyncio.get_running_loop().time()
                     guard = entry.row["guard"]
                     refusal = None if guard is None else await self._refuse(running, job, guard)
                     outcome = refusal or await self._run(running, job)
@@ -266,7 +266,9 @@ class Executor:
         entry = running.entry
         if outcome is None or type(outcome) is Done:
             # The common end, without the facts that only a failure needs.
-            return done(entry, running.version, running.started_at)
+            return Settlement(
+                entry=entry, verdict="done", version=running.version, started_at=running.started_at
+            )
         policy = running.handler.retry or self._policy
         attempts = entry.row["max_attempts"]
         if attempts is not None and attempts != policy.max_attempts:

@@ -73,6 +73,42 @@ class Entry:
         self.place: Place | None = None
 
 
+Due = tuple[int, datetime, int, Entry]
+
+
+class Pile:
+    """The due jobs of one tenant's queue: by priority, then by their instant, then as they were read.
+
+    Nearly always they come in that order and only have to queue up. Whoever comes out of order goes through a heap.
+    """
+
+    __slots__ = ("_heap", "_line")
+
+    def __init__(self) -> None:
+        self._line: deque[Due] = deque()
+        self._heap: list[Due] = []
+
+    def __len__(self) -> int:
+        return len(self._line) + len(self._heap)
+
+    def push(self, due: Due) -> None:
+        if not self._line or due > self._line[-1]:
+            self._line.append(due)
+        else:
+            heapq.heappush(self._heap, due)
+
+    def first(self) -> Entry:
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            return self._heap[0][3]
+        return self._line[0][3]
+
+    def pop(self) -> None:
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            heapq.heappop(self._heap)
+        else:
+            self._line.popleft()
+
+
 class Held:
     """Accepts rows, hands out due jobs in turn between tenants, and remembers what it has seen.
 
@@ -85,9 +121,7 @@ class Held:
         self._pair_max = pair_max
         # The number makes the order total, so that two entries are never compared themselves.
         self._heap: list[tuple[datetime, int, Entry]] = []
-        self._piles: dict[int, dict[Pair, list[tuple[int, datetime, int, Entry]]]] = {
-            lane: {} for lane in _PILES
-        }
+        self._piles: dict[int, dict[Pair, Pile]] = {lane: {} for lane in _PILES}
         self._turns: dict[int, deque[Pair]] = {lane: deque() for lane in _PILES}
         self._counts: dict[Pair, int] = {}
         self._seen: dict[UUID, int] = {}
@@ -109,11 +143,19 @@ class Held:
         if version is not None and version >= row["version"]:
             return False
         pair = (row["tenant"], row["queue"])
-        count = self._counts.get(pair, 0)
-        if count >= self._share(pair):
+        if self._counts.get(pair, 0) >= self._share(pair):
             self.leave_behind(pair, (row["slot"], row["lane"]), (row["run_at"], row["id"]))
             return False
-        self._push(Entry(row, self._read_at))
+        entry = Entry(row, self._read_at)
+        self._order += 1
+        self._seen[entry.id] = entry.version
+        self._counts[pair] = self._counts.get(pair, 0) + 1
+        self._total += 1
+        self._waiting[entry.id] = entry
+        if entry.run_at <= self._due_until:
+            self._pile_up(self._order, entry)
+        else:
+            heapq.heappush(self._heap, (entry.run_at, self._order, entry))
         return True
 
     def leave_behind(self, pair: Pair, place: tuple[int, int], mark: Position) -> None:
@@ -126,17 +168,6 @@ class Held:
         if self._total < self._total_max:
             return self._pair_max
         return max(16, self._total_max // (2 * max(1, len(self._counts) + (pair not in self._counts))))
-
-    def _push(self, entry: Entry) -> None:
-        self._order += 1
-        self._seen[entry.id] = entry.version
-        self._counts[entry.pair] = self._counts.get(entry.pair, 0) + 1
-        self._total += 1
-        self._waiting[entry.id] = entry
-        if entry.run_at <= self._due_until:
-            self._pile_up(self._order, entry)
-        else:
-            heapq.heappush(self._heap, (entry.run_at, self._order, entry))
 
     def promote(self, now: datetime) -> None:
         """Move what is due from the heap to the piles."""
@@ -153,9 +184,9 @@ class Held:
         lane = _SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
         pile = self._piles[lane].get(entry.pair)
         if pile is None:
-            pile = self._piles[lane][entry.pair] = []
+            pile = self._piles[lane][entry.pair] = Pile()
             self._turns[lane].append(entry.pair)
-        heapq.heappush(pile, (-entry.row["priority"], entry.run_at, order, entry))
+        pile.push((-entry.row["priority"], entry.run_at, order, entry))
 
     def _is_stale(self, entry: Entry) -> bool:
         """Whether a later version took its place, or its slot left; read again, the row has another entry."""
@@ -196,11 +227,11 @@ class Held:
             room = min(count - len(chosen), _TURN, budgets.get(pair[1], _TURN))
             before = len(chosen)
             while pile and len(chosen) - before < room:
-                entry = pile[0][3]
+                entry = pile.first()
                 is_stale = self._is_stale(entry)
                 if not is_stale and not admit(entry):
                     break
-                heapq.heappop(pile)
+                pile.pop()
                 self._uncount(entry)
                 if not is_stale:
                     del self._waiting[entry.id]
@@ -269,9 +300,9 @@ class Held:
         for pair in [pair for pair in self.overflow if self._has_room(pair)]:
             yield pair, self.overflow.pop(pair)
 
-    def overflowing(self, most: int) -> list[Pair]:
-        """Tenants' queues, at most so many, that have more in the table than may be held, and no room for it yet."""
-        return [pair for pair in self.overflow if not self._has_room(pair)][:most]
+    def room(self, pair: Pair) -> int:
+        """How many more of a tenant's queue may be held."""
+        return max(0, self._share(pair) - self._counts.get(pair, 0))
 
     def can_take_overflow(self) -> bool:
         return any(self._has_room(pair) for pair in self.overflow)

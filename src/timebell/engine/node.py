@@ -87,7 +87,7 @@ class Node:
 
         While it waited for an answer or for its turn the lease may have run out, and somebody else have begun it.
         """
-        return incarnation == self.incarnation and self.may_start()
+        return incarnation == self.incarnation and self._clock.monotonic() < self._start_until
 
     def may_start_in(self, slot: int) -> bool:
         return slot in self.owned and slot not in self._leaving

@@ -73,10 +73,6 @@ def _storable(text: str, length_max: int) -> str:
     return text.encode("utf-8", "replace").decode().replace("\x00", "?")[:length_max]
 
 
-def done(entry: Entry, version: int, started_at: datetime) -> Settlement:
-    return Settlement(entry=entry, verdict="done", version=version, started_at=started_at)
-
-
 def decide(attempt: Attempt, outcome: object) -> Settlement:
     """How the job goes on after an outcome other than done; one that is no outcome is a bug."""
     entry = attempt.entry

@@ -18,7 +18,7 @@ from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
-from timebell.engine.node import Node, Ownership
+from timebell.engine.node import Node
 from timebell.engine.settler import Settler, fence
 from timebell.engine.settling import Settlement, end_unstarted, snooze_unstarted
 from timebell.engine.store import EngineStore
@@ -172,7 +172,8 @@ class Starter:
         ownership = self._node.owned.get(entry.slot)
         if handler is None or ownership is None:
             return True
-        entry.is_cautious = _is_cautious(entry, handler, ownership)
+        until = ownership.suspect_until
+        entry.is_cautious = until is not None and _is_cautious(entry, handler, until)
         is_admitted = self._has_place(entry, handler)
         self._admitted_count += is_admitted
         return is_admitted
@@ -246,9 +247,11 @@ class Starter:
 
     def _leave(self, entry: Entry) -> None:
         """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
+        if entry.place is None:
+            return
         # A suspect that is transactional had a place there as well.
         self._transactional.leave(entry)
-        if entry.place is not None and not self._settler.is_settling(entry):
+        if not self._settler.is_settling(entry):
             self.suspect_over(entry)
 
     def suspect_over(self, entry: Entry) -> None:
@@ -353,6 +356,8 @@ class Starter:
 def _ending(entry: Entry, handler: Handler, now: datetime) -> Settlement | None:
     """Why a due job does not begin at all."""
     row = entry.row
+    if not row["crash_count"] and row["expires_at"] is None and row["cancel_requested_at"] is None:
+        return None
     if row["cancel_requested_at"] is not None:
         return end_unstarted(entry, "cancelled", "cancelled while it ran")
     if row["expires_at"] is not None and row["expires_at"] <= now:
@@ -364,13 +369,12 @@ def _ending(entry: Entry, handler: Handler, now: datetime) -> Settlement | None:
     return None
 
 
-def _is_cautious(entry: Entry, handler: Handler, ownership: Ownership) -> bool:
+def _is_cautious(entry: Entry, handler: Handler, until: datetime) -> bool:
     """Whether the job was due in this slot when the slot's owner died, and may be what it died of.
 
     An external one would bear the mark of its start.
     """
-    until = ownership.suspect_until
-    return until is not None and handler.mode != "external" and bool(entry.row["run_at"] <= until)
+    return handler.mode != "external" and entry.run_at <= until
 
 
 def _same_start(waiting: list[Entry]) -> list[Entry]:

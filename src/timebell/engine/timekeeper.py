@@ -24,6 +24,7 @@ class Timekeeper:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._store = Store(clock)
+        self.monotonic = clock.monotonic
         # When each answer came, and what the database's clock would have said at this clock's zero.
         self._origins: deque[tuple[float, datetime]] = deque()
         self._origin: datetime | None = None
@@ -64,6 +65,3 @@ class Timekeeper:
     @property
     def is_anchored(self) -> bool:
         return self._origin is not None
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()

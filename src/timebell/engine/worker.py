@@ -90,7 +90,7 @@ class Worker:
             self._executor,
             self._settler,
             timekeeper,
-            may_begin=lambda entry: node.may_begin(entry.incarnation),
+            may_begin=node.may_begin,
             on_end=self._ended,
             on_not_begun=self._not_begun,
             on_committed=self._committed,
@@ -148,8 +148,9 @@ class Worker:
         room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
-        chosen = self.held.choose(room, self._limits.budgets(now), self._admit)
-        parked = [entry for entry in chosen if self._is_paused(entry)]
+        admit = self._admit if self._pauses else self._starter.admit
+        chosen = self.held.choose(room, self._limits.budgets(now), admit)
+        parked = [entry for entry in chosen if self._is_paused(entry)] if self._pauses else []
         if parked:
             self.background.begin("park", lambda: self._park(parked), most=_PARKS_MAX)
             chosen = [entry for entry in chosen if not self._is_paused(entry)]
@@ -163,7 +164,7 @@ class Worker:
 
     def _is_paused(self, entry: Entry) -> bool:
         tenant, queue = entry.pair
-        return bool(self._pauses) and ((queue, tenant) in self._pauses or (queue, "") in self._pauses)
+        return (queue, tenant) in self._pauses or (queue, "") in self._pauses
 
     def _next_tick_in(self, now: datetime) -> float:
         waits = [self._reader.next_plan_in()]

@@ -1,6 +1,6 @@
 -- The rows of each slot and lane past its cursor up to an instant, in due order and a bounded number for each. A
 -- large payload stays behind until its job runs. Each says what time it was, in case the clock was set back.
-SELECT j.*, coalesce(:now::timestamptz, now()) AS told_at
+SELECT j.*, (SELECT (extract(epoch FROM coalesce(:now::timestamptz, now())) * 1000000)::bigint) AS told_us
 FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[])
     AS w(slot, lane, from_at, from_id)
 CROSS JOIN LATERAL (
