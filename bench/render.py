@@ -167,12 +167,19 @@ def raw(results: Results) -> str:
                 middle(ours.values()),
                 middle(by_round(results, name, "raw", "per_s").values()),
                 middle(by_round(results, name, "ratio").values(), 2),
-                "" if name == "enqueue" else middle(quotients(ours, plain), 2),
+                "" if name == "enqueue" else middle(_of_own(results, name, plain), 2),
                 _processor(results, name, "timebell"),
                 _processor(results, name, "raw"),
             ]
         )
     return table(columns, rows)
+
+
+def _of_own(results: Results, name: str, plain: Mapping[int, float]) -> Collection[float]:
+    """Beside a snapshot the engine is compared with itself, going, before the snapshot was taken."""
+    if "own" in _only(results, name):
+        return by_round(results, name, "own", "ratio").values()
+    return quotients(by_round(results, name, *_OURS), plain)
 
 
 def late(results: Results) -> str:

@@ -304,6 +304,27 @@ async def test_one_bad_job_refuses_the_many(bell: Timebell, tables: Tables) -> N
     assert set((await tables.counts()).values()) == {0}
 
 
+async def test_one_bad_job_refuses_also_those_that_were_on_their_way(bell: Timebell, tables: Tables) -> None:
+    """So many go out in chunks, and the first ones are written when the bad one is found."""
+    jobs = [Enqueue(kind="office.post", payload={"n": number}) for number in range(2_500)]
+    jobs[2_400] = Enqueue(kind="office.post", payload={"text": "x" * 1_000_000})
+    async with bell.transaction() as tx:
+        await bell.enqueue(tx, "office.ring")
+        with pytest.raises(PayloadTooLarge):
+            await bell.enqueue_many(tx, jobs)
+    assert [row["kind"] for row in await tables.jobs()] == ["office.ring"]
+
+
+async def test_the_id_of_a_job_can_stand_in_a_payload(bell: Timebell, tables: Tables) -> None:
+    """Whichever way the id came: the driver has a type of its own for it."""
+    async with bell.transaction() as tx:
+        first = (await bell.enqueue(tx, "office.post")).id
+        same = await tx.connection.fetchval("SELECT $1::uuid", first)
+        second = await bell.enqueue(tx, "office.post", {"first": first, "same": same})
+    row = await tables.job(second.id)
+    assert json.loads(row["payload_text"]) == {"first": str(first), "same": str(first)}
+
+
 async def test_text_that_only_looks_like_a_nul_is_fine(bell: Timebell, tables: Tables) -> None:
     payload = {"regex": r"[\u0000-\u001f]", "twice": r"\\u0000"}
     async with bell.transaction() as tx:

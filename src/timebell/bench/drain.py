@@ -33,13 +33,17 @@ async def drain(
     async with throwaway(data) as ground:
         await add_future(ground, future)
         await _measure(ground, min(jobs, _WARM_UP_JOBS), mode, _engine)
-        async with held_snapshot(ground, hold_snapshot):
-            if hold_snapshot:
-                await _work_on(ground, jobs, mode, held_seconds)
+        if hold_snapshot:
+            fresh, before, ours, after = await _beside_a_snapshot(ground, jobs, mode, held_seconds)
+            own = {
+                "own": {"per_s": round(jobs / fresh.seconds), "ratio": round(fresh.seconds / ours.seconds, 3)}
+            }
+        else:
             before = await _measure(ground, jobs, mode, _raw)
             ours = await _measure(ground, jobs, mode, _engine)
-            memory = peak_memory_mb()
             after = await _measure(ground, jobs, mode, _raw)
+            own = {}
+        memory = peak_memory_mb()
     raw_per_s = jobs * (1 / before.seconds + 1 / after.seconds) / 2
     return {
         "bench": "drain",
@@ -56,15 +60,46 @@ async def drain(
             "after": round(jobs / after.seconds),
         },
         "ratio": round(jobs / ours.seconds / raw_per_s, 3),
+        **own,
         "peak_memory_mb": memory,
     }
 
 
-async def _work_on(ground: Ground, jobs: int, mode: Mode, seconds: int) -> None:
-    """Let the snapshot grow old while the engine works, so that dead rows pile up that nothing can remove."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        await _measure(ground, jobs, mode, _engine)
+async def _beside_a_snapshot(ground: Ground, jobs: int, mode: Mode, seconds: int) -> list[Cost]:
+    """One engine before the snapshot, while it grows old and dead rows pile up that nothing can remove, and after.
+
+    The raw loop keeps nothing in memory to go on from, so it walks over all of them each time it begins.
+    """
+    bell = await ground.open()
+    engine = Engine(bell)
+    await engine.start()
+    try:
+        costs = [await _pay_at_once(ground, engine, jobs, mode)]
+        async with held_snapshot(ground):
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                await _pay_at_once(ground, engine, jobs, mode)
+            ours = await _pay_at_once(ground, engine, jobs, mode)
+            await engine.stop()
+            costs += [
+                await _measure(ground, jobs, mode, _raw),
+                ours,
+                await _measure(ground, jobs, mode, _raw),
+            ]
+        return costs
+    finally:
+        await close(bell)
+
+
+async def _pay_at_once(ground: Ground, engine: Engine, jobs: int, mode: Mode) -> Cost:
+    """Jobs that are committed together, to an engine that is going."""
+    done = engine.worker.counters.done
+    async with engine.bell.transaction() as tx:
+        await add_due(engine.bell, jobs, mode, tx)
+        meter = Meter(ground.server_pid)
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        await _until_done(engine, done + jobs)
+    return meter.read()
 
 
 async def _measure(
@@ -84,11 +119,15 @@ async def _measure(
 async def _engine(bell: Timebell, jobs: int, mode: Mode) -> None:
     engine = Engine(bell)
     await engine.start()
+    await _until_done(engine, jobs)
+    await engine.stop()
+
+
+async def _until_done(engine: Engine, jobs: int) -> None:
     for _ in range(_LOOKS_MAX):
         if engine.worker.counters.done >= jobs:
             break
         await asyncio.sleep(0.002)
-    await engine.stop()
 
 
 async def _raw(bell: Timebell, jobs: int, mode: Mode) -> None:

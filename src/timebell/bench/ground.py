@@ -22,6 +22,7 @@ from timebell.errors import EmbeddedServerError
 from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
 from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
+from timebell.kernel.transaction import Transaction
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 _CHUNK = 5_000
@@ -126,23 +127,23 @@ async def add_future(ground: Ground, count: int) -> None:
         await connection.close()
 
 
-async def add_due(bell: Timebell, count: int, mode: Mode) -> None:
-    """Jobs that are due now."""
+async def add_due(bell: Timebell, count: int, mode: Mode, tx: Transaction | None = None) -> None:
+    """Jobs that are due now, in one transaction or in as many as an application would take."""
     for begin in range(0, count, _CHUNK):
         jobs = [
             Enqueue(kind=f"bench.{mode}", payload=_PAYLOAD, delay=timedelta(0))
             for _ in range(min(_CHUNK, count - begin))
         ]
-        async with bell.transaction() as tx:
+        if tx is not None:
             await bell.enqueue_many(tx, jobs)
+            continue
+        async with bell.transaction() as one:
+            await bell.enqueue_many(one, jobs)
 
 
 @asynccontextmanager
-async def held_snapshot(ground: Ground, wanted: bool) -> AsyncIterator[None]:
+async def held_snapshot(ground: Ground) -> AsyncIterator[None]:
     """A forgotten transaction somewhere else, which keeps every dead row alive."""
-    if not wanted:
-        yield
-        return
     connection = await asyncpg.connect(ground.owner_url)
     try:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")

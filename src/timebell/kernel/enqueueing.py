@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +25,8 @@ from timebell.kernel.transaction import Transaction, check_transaction
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # How often keys are asked for that change hands between asking for them and looking who has them.
 _ROUNDS_MAX = 10
+# How many jobs go into one statement: few enough that the next ones can be made ready meanwhile.
+_CHUNK = 1_000
 
 
 def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "payload") -> str:
@@ -32,7 +36,7 @@ def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "
             raise InvalidInput("must be a mapping that becomes a JSON object", field=field)
         payload = dict(payload)
     try:
-        encoded = orjson.dumps(payload)
+        encoded = orjson.dumps(payload, default=_plain)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"cannot be written as JSON: {error}", field=field) from None
     if len(encoded) > bytes_max:
@@ -45,6 +49,13 @@ def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "
     return encoded.decode()
 
 
+def _plain(value: object) -> str:
+    """The driver's own kind of UUID, which the encoder does not know."""
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
 class JobWriter:
     """Enqueues one job or many in the caller's transaction."""
 
@@ -53,6 +64,7 @@ class JobWriter:
         self._catalogue = catalogue
         self._ids = ids
         self._settings = settings
+        self._delay_max = timedelta(days=settings.offset_days_max)
 
     async def enqueue(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
         check_transaction(tx)
@@ -62,23 +74,37 @@ class JobWriter:
             for asked in {(job.kind, job.queue): None for job in jobs}
         }
         ids = self._ids.many(len(jobs))
-        rows = [self._row(job, id, queues[job.kind, job.queue]) for job, id in zip(jobs, ids, strict=True)]
-        if not any(job.key for job in jobs):
-            taken: Mapping[UUID, Enqueued] = {}
-        elif len(jobs) == 1:
+        made = (self._row(job, id, queues[job.kind, job.queue]) for job, id in zip(jobs, ids, strict=True))
+        taken: Mapping[UUID, Enqueued] = {}
+        if any(job.key for job in jobs):
+            rows = list(made)
             taken = await self._take_keys(tx, jobs, rows)
+            await self._insert(tx, (row for row in rows if row["id"] not in taken))
+        elif len(jobs) <= _CHUNK:
+            await self._insert(tx, made)
         else:
-            # One conflict refuses them all, and must not leave the keys of the others taken.
+            # One bad job refuses them all, and the chunks before it must not stay.
             async with tx.all_or_nothing():
-                taken = await self._take_keys(tx, jobs, rows)
-        fresh = [row for row in rows if row["id"] not in taken] if taken else rows
-        if fresh:
-            tx.note_due(
-                await self._store.insert_jobs(
-                    tx.session, tenant=tx.tenant, revision=None, columns=insert_columns(fresh)
-                )
-            )
+                await self._insert(tx, made)
         return [taken.get(id) or Enqueued(id=id, created=True) for id in ids]
+
+    async def _insert(self, tx: Transaction, made: Iterable[dict[str, Any]]) -> None:
+        """Chunk by chunk: while the database writes one, the next is made ready."""
+        rows = iter(made)
+        writing: asyncio.Task[Sequence[Row]] | None = None
+        try:
+            while chunk := list(islice(rows, _CHUNK)):
+                columns = insert_columns(chunk)
+                if writing is not None:
+                    tx.note_due(await writing)
+                writing = asyncio.create_task(
+                    self._store.insert_jobs(tx.session, tenant=tx.tenant, revision=None, columns=columns)
+                )
+                # It is on its way before the next chunk is begun.
+                await asyncio.sleep(0)
+        finally:
+            if writing is not None:
+                tx.note_due(await writing)
 
     async def _check_expiry(self, tx: Transaction, jobs: Sequence[Enqueue]) -> None:
         """A job that names no due instant is due after its delay, by the clock of the database."""
@@ -89,7 +115,7 @@ class JobWriter:
                 job.check_expiry(now + (job.delay or timedelta(0)))
 
     def _row(self, job: Enqueue, id: UUID, queue: str) -> dict[str, Any]:
-        if job.delay is not None and job.delay > timedelta(days=self._settings.offset_days_max):
+        if job.delay is not None and job.delay > self._delay_max:
             raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
         return {
             "id": id,
@@ -115,6 +141,15 @@ class JobWriter:
         self, tx: Transaction, jobs: Sequence[Enqueue], rows: list[dict[str, Any]]
     ) -> dict[UUID, Enqueued]:
         """Take the keys that are free; answer, by the id asked for, what stands behind the others."""
+        if len(jobs) == 1:
+            return await self._take_each(tx, jobs, rows)
+        # One conflict refuses them all, and must not leave the keys of the others taken.
+        async with tx.all_or_nothing():
+            return await self._take_each(tx, jobs, rows)
+
+    async def _take_each(
+        self, tx: Transaction, jobs: Sequence[Enqueue], rows: list[dict[str, Any]]
+    ) -> dict[UUID, Enqueued]:
         keyed = {row["id"]: (job, row) for job, row in zip(jobs, rows, strict=True) if job.key is not None}
         names = [(row["kind"], row["key"]) for _, row in keyed.values()]
         if len(set(names)) < len(names):

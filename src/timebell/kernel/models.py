@@ -127,17 +127,28 @@ class Enqueue:
 
     def __post_init__(self) -> None:
         check_kind(self.kind)
-        check_instant("due_at", self.due_at)
-        check_instant("expires_at", self.expires_at)
-        check_name("subject", self.subject)
-        check_name("key", self.key)
-        check_name("guard", self.guard)
-        check_name("correlation_id", self.correlation_id)
+        # Most jobs use few of these, and many jobs are made at once: what is not given is not looked at.
+        if self.due_at is not None:
+            check_instant("due_at", self.due_at)
+        if self.expires_at is not None:
+            check_instant("expires_at", self.expires_at)
+        if self.subject is not None:
+            check_name("subject", self.subject)
+        if self.key is not None:
+            check_name("key", self.key)
+        if self.guard is not None:
+            check_name("guard", self.guard)
+        if self.correlation_id is not None:
+            check_name("correlation_id", self.correlation_id)
         check_whole("priority", self.priority, -100, 100)
-        check_whole("max_attempts", self.max_attempts, 1, 100)
-        check_urgency(self.urgency)
-        check_duration("delay", self.delay)
-        check_duration("key_lifetime", self.key_lifetime)
+        if self.max_attempts is not None:
+            check_whole("max_attempts", self.max_attempts, 1, 100)
+        if self.urgency != "normal":
+            check_urgency(self.urgency)
+        if self.delay is not None:
+            check_duration("delay", self.delay)
+        if self.key_lifetime is not None:
+            check_duration("key_lifetime", self.key_lifetime)
         if self.due_at is not None and self.delay is not None:
             raise InvalidInput("give due_at or delay, not both", field="delay")
         if self.delay is not None and self.delay < timedelta(0):
