@@ -13,7 +13,7 @@ class Size:
     """How much work each measurement is."""
 
     rounds: int = 3
-    jobs: int = 60_000
+    jobs: int = 120_000
     jobs_transactional: int = 5_000
     warm_up: int = 2_000
     future: int = 1_000_000

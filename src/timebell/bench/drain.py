@@ -103,24 +103,25 @@ async def _pay_at_once(ground: Ground, engine: Engine, jobs: int, mode: Mode) ->
 
 
 async def _measure(
-    ground: Ground, jobs: int, mode: Mode, pay: Callable[[Timebell, int, Mode], Awaitable[None]]
+    ground: Ground, jobs: int, mode: Mode, pay: Callable[[Timebell, int, Mode, Meter], Awaitable[Cost]]
 ) -> Cost:
     bell = await ground.open()
     try:
         await add_due(bell, jobs, mode)
-        meter = Meter(ground.server_pid)
         async with asyncio.timeout(_DEADLINE_SECONDS):
-            await pay(bell, jobs, mode)
-        return meter.read()
+            return await pay(bell, jobs, mode, Meter(ground.server_pid))
     finally:
         await close(bell)
 
 
-async def _engine(bell: Timebell, jobs: int, mode: Mode) -> None:
+async def _engine(bell: Timebell, jobs: int, mode: Mode, meter: Meter) -> Cost:
+    """From before the engine is started until the end of the last job is written."""
     engine = Engine(bell)
     await engine.start()
     await _until_done(engine, jobs)
+    cost = meter.read()
     await engine.stop()
+    return cost
 
 
 async def _until_done(engine: Engine, jobs: int) -> None:
@@ -130,8 +131,10 @@ async def _until_done(engine: Engine, jobs: int) -> None:
         await asyncio.sleep(0.002)
 
 
-async def _raw(bell: Timebell, jobs: int, mode: Mode) -> None:
+async def _raw(bell: Timebell, jobs: int, mode: Mode, meter: Meter) -> Cost:
     loop = RawLoop(bell, mode)
     await loop.run()
+    cost = meter.read()
     if loop.decoded_count != jobs:
         raise RuntimeError(f"the raw loop paid {loop.decoded_count} of {jobs} jobs")
+    return cost

@@ -25,6 +25,7 @@ _FIRST_ID = UUID(int=0)
 _LAST_ID = UUID(int=(1 << 128) - 1)
 _LANES = (CRITICAL, NORMAL)
 _ROWS_A_READ = 4_000
+_ROWS_AT_FIRST = 1_000
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
 _PASSED_OVER_MAX = 100
@@ -182,8 +183,11 @@ class Reader:
         is_behind = scan is self._recent or scan is self._full
         until = self._timekeeper.now() + (timedelta(0) if is_behind else self._ahead)
         asked = dict(scan.pending)
-        rows_max = _ROWS_A_READ if scan.pair is None else min(_ROWS_A_READ, self._held.room(scan.pair))
-        per_slot = max(4, rows_max // len(asked))
+        # With nothing in hand a little is wanted soon, and the rest is read while that runs.
+        rows_max = _ROWS_A_READ if len(self._held) else _ROWS_AT_FIRST
+        if scan.pair is not None:
+            rows_max = min(rows_max, self._held.room(scan.pair))
+        per_slot = max(2, rows_max // len(asked))
         tenant, queue = scan.pair if scan.pair is not None else (None, None)
         passed_over = self._passed_over() if scan.pair is None else []
         began = self._timekeeper.monotonic()
