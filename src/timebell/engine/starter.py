@@ -32,6 +32,7 @@ _CAUTIOUS_MAX = 16
 _SUSPECTS_MAX = 4
 _PROBATION_SECONDS = 0.1
 _SOLITUDE_SECONDS = 30.0
+_ASK_SECONDS = 1.0
 # Longer than the read-ahead: what waited in memory for longer may have been cancelled or replaced long ago.
 _FRESH_SECONDS = 2.0
 
@@ -84,7 +85,8 @@ class Solitude:
         self._monotonic = monotonic
         self._inside: UUID | None = None
         self._until = 0.0
-        self._wanted_since: float | None = None
+        self._waited: float | None = None
+        self._asked_at = 0.0
         self._is_asked_for = False
 
     def enter(self, entry: Entry, *, is_quiet: bool) -> bool:
@@ -92,11 +94,12 @@ class Solitude:
             return False
         now = self._monotonic()
         self._is_asked_for = True
-        if self._wanted_since is None:
-            self._wanted_since = now
-        if not is_quiet and now < self._wanted_since + _SOLITUDE_SECONDS:
+        # A node that stood still has not waited: what ran beside it stood still as well.
+        waited = 0.0 if self._waited is None else self._waited + min(now - self._asked_at, _ASK_SECONDS)
+        self._waited, self._asked_at = waited, now
+        if not is_quiet and waited < _SOLITUDE_SECONDS:
             return False
-        self._inside, self._until, self._wanted_since = entry.id, now + _SOLITUDE_SECONDS, None
+        self._inside, self._until, self._waited = entry.id, now + _SOLITUDE_SECONDS, None
         entry.place = self
         return True
 
@@ -108,12 +111,12 @@ class Solitude:
         """Whether the others must wait."""
         if self._inside is not None:
             return self._monotonic() < self._until
-        return self._wanted_since is not None
+        return self._waited is not None
 
     def round_ends(self) -> None:
         """Whoever asked and does not ask again is not waited for: it may be cancelled, moved or another node's."""
         if not self._is_asked_for:
-            self._wanted_since = None
+            self._waited = None
         self._is_asked_for = False
 
 
