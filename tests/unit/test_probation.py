@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from timebell.engine.starter import Probation
+from timebell.engine.starter import Probation, Solitude
 
 
 class Now:
@@ -62,3 +62,16 @@ def test_whoever_leaves_without_having_entered_changes_nothing(now: Now) -> None
     assert probation.enter(suspect())
     probation.leave(suspect())
     assert not probation.enter(suspect())
+
+
+def test_a_node_that_stood_still_has_not_waited_to_be_alone(now: Now) -> None:
+    """What ran beside the job stood still as well, and would still run beside it."""
+    solitude, job = Solitude(now), suspect()
+    assert not solitude.enter(job, is_quiet=False)
+    now.seconds += 3_600
+    assert not solitude.enter(job, is_quiet=False)
+    assert solitude.holds_back()
+    for _ in range(29):
+        now.seconds += 1
+        is_inside = solitude.enter(job, is_quiet=False)
+    assert is_inside, "after half a minute awake it is not kept waiting any longer"

@@ -15,7 +15,7 @@ from uuid import UUID
 from timebell.db.pool import Row
 
 CRITICAL, NORMAL, PARKED = 0, 1, 2
-# Jobs that were running when a node died have piles of their own. They run one at a time, so they are asked before
+# Jobs that were running when a node died have piles of their own. Few of them run at once, so they are asked before
 # the others: nobody waits long behind them, and no backlog keeps them from their turn.
 _SUSPECT = 3
 _PILES = (CRITICAL, _SUSPECT, NORMAL)
