@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import struct
 import time
 from datetime import datetime
 from typing import Protocol
@@ -71,22 +72,21 @@ class Ids:
 
     def new(self) -> UUID:
         """The next id; they never go backwards, not within a millisecond nor after a step of the clock."""
-        return self._next(self._chance.bits(62))
+        return self.many(1)[0]
 
     def many(self, count: int) -> list[UUID]:
-        """The next ids. Asking the system for randomness costs more than the rest, so it is asked once."""
-        chance = self._chance.bits(64 * count).to_bytes(8 * count, "big")
-        return [self._next(int.from_bytes(chance[at : at + 8], "big") >> 2) for at in range(0, 8 * count, 8)]
-
-    def _next(self, tail: int) -> UUID:
+        """The next ids. The system is asked once for the time and for randomness: that costs more than the rest."""
         milliseconds = self._chance.milliseconds()
         if milliseconds > self._last_ms:
             self._last_ms = milliseconds
             self._counter = self._chance.bits(11)
-        else:
+        chance = self._chance.bits(64 * count).to_bytes(8 * count, "big")
+        ids: list[UUID] = []
+        for tail in struct.unpack(f">{count}Q", chance):
+            head = (self._last_ms & 0xFFFFFFFFFFFF) << 16 | 0x7 << 12 | self._counter
+            ids.append(UUID(int=head << 64 | 0b10 << 62 | tail >> 2))
             self._counter += 1
             if self._counter > 0xFFF:
                 self._last_ms += 1
                 self._counter = 0
-        value = (self._last_ms & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | self._counter << 64
-        return UUID(int=value | 0b10 << 62 | tail)
+        return ids

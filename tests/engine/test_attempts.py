@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextvars import ContextVar
+from datetime import timedelta
+from typing import get_args
 
 import pytest
 import structlog
@@ -11,6 +14,7 @@ import structlog
 from tests.engine.support import Owner
 from timebell.kernel import App, Enqueue, Handler, Job
 from timebell.kernel.app import HandlerFunction
+from timebell.kernel.models import Mode
 from timebell.testing.database import TestDatabase
 from timebell.testing.harness import Harness, harness
 
@@ -54,18 +58,23 @@ async def test_one_that_waits_holds_up_nobody_behind_it(database_url: TestDataba
         if len(order) == 45:
             gate.set()
 
-    async with harness(database_url.url, [app(run=run)]) as h:
+    async with harness(database_url.url, [app(run=run)]) as h, asyncio.timeout(20):
         await enqueue(h, 50)
         await h.run_due()
     assert {number % 10 for number in order[45:]} == {0}
     assert len(await owner.log("done")) == 50
 
 
+@pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("then_waits", [False, True])
 async def test_one_that_cancels_its_own_task_takes_no_other_with_it(
-    database_url: TestDatabase, owner: Owner, then_waits: bool
+    database_url: TestDatabase, owner: Owner, then_waits: bool, mode: Mode
 ) -> None:
+    """Its job is tried again where its answer was lost: in a transaction that is so wherever it was not committed."""
+    ran: Counter[int] = Counter()
+
     async def run(job: Job) -> None:
+        ran[job.payload["n"]] += 1
         if job.payload["n"] == 3 and job.attempt == 1:
             this = asyncio.current_task()
             assert this is not None
@@ -75,12 +84,13 @@ async def test_one_that_cancels_its_own_task_takes_no_other_with_it(
         elif job.payload["n"] > 3:
             await asyncio.sleep(0)
 
-    async with harness(database_url.url, [app(run=run)]) as h:
+    async with harness(database_url.url, [app(run=Handler(run=run, mode=mode))]) as h:
         await enqueue(h, 8)
-        await h.run_due()
-    jobs = await owner.jobs()
-    assert len(await owner.log("done")) == 8 - len(jobs)
-    assert len(jobs) <= 1, "only the one that cancelled itself may have to be tried again"
+        await h.advance(timedelta(minutes=10))
+    assert len(await owner.log("done")) == 8
+    is_answer_lost = then_waits or mode == "transactional"
+    assert ran == Counter(range(8)) + Counter([3] * is_answer_lost)
+    assert [row["error"] for row in await owner.log("pending")] == ["its task was cancelled"] * is_answer_lost
 
 
 async def test_those_that_wait_for_their_turn_are_given_back_when_the_node_stops(
@@ -98,10 +108,42 @@ async def test_those_that_wait_for_their_turn_are_given_back_when_the_node_stops
         await enqueue(h, 20)
         await h.engine.worker.look_around()
         h.engine.worker.sweep()
-        while not begun:
-            await h.engine.worker.tick()
-            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            while not begun:
+                await h.engine.worker.tick()
+                await asyncio.sleep(0)
     jobs = await owner.jobs()
     assert len(begun) == 1
     assert len(jobs) == 19, "none of them is lost, none was tried"
-    assert {job["attempt"] for job in jobs} == {0}
+    assert {(job["attempt"], job["version"]) for job in jobs} == {(0, 1)}
+    assert await owner.log("pending") == []
+
+
+async def test_a_marked_one_that_waits_for_its_turn_is_given_back_as_it_was(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """It was not tried, so its attempt is not logged, and what is known of its crashes stays known."""
+    begun: list[str] = []
+
+    async def interrupt(job: Job) -> None:
+        begun.append(job.kind)
+        h.engine.interrupt()
+
+    async def never(job: Job) -> None:
+        raise AssertionError("the node stops")
+
+    handlers = {"first": interrupt, "second": never}
+    marked = {name: Handler(run=run, mode="external") for name, run in handlers.items()}
+    async with harness(database_url.url, [app(**marked)]) as h:
+        async with h.bell.transaction() as tx:
+            await h.bell.enqueue(tx, "t.first", urgency="critical")
+            await h.bell.enqueue(tx, "t.second")
+        await owner.rows("UPDATE timebell.jobs SET crash_count = 1 WHERE kind = 't.second'")
+        h.engine.worker.sweep()
+        async with asyncio.timeout(20):
+            while not begun:
+                await h.engine.worker.tick()
+                await asyncio.sleep(0)
+    (job,) = await owner.jobs()
+    assert (job["kind"], job["started_by"], job["attempt"], job["crash_count"]) == ("t.second", None, 0, 1)
+    assert [(row["kind"], row["state"]) for row in await owner.log()] == [("t.first", "done")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -90,6 +91,31 @@ async def test_a_provider_that_is_down_gets_a_few_calls_and_then_probes(
     assert set(provider.numbers) == {1}
     assert len(await owner.log("done")) == 1_000
     assert await owner.rows("SELECT * FROM timebell.breakers") == []
+
+
+async def test_a_probe_that_cancels_its_own_task_has_answered_all_the_same(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """The breaker is told after the answer, and the call was made: it must not be made again."""
+    calls: list[int] = []
+
+    async def call(job: Job) -> Outcome | None:
+        calls.append(job.attempt)
+        if len(calls) <= FAILURES:
+            return Retry("no answer", "unavailable")
+        this = asyncio.current_task()
+        assert this is not None
+        this.cancel()
+        return None
+
+    app = App(name="t", handlers={"t.call": Handler(run=call, mode="external", destination="bank")})
+    async with harness(database_url.url, [app], concurrency=1) as h:
+        await enqueue(h.bell, FAILURES)
+        await h.run_due()
+        assert len(calls) == FAILURES
+        await h.advance(20 * MINUTE)
+    assert len(calls) == 2 * FAILURES
+    assert len(await owner.log("done")) == FAILURES
 
 
 @pytest.mark.req("U-17")

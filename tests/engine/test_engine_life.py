@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.support import Cluster
 from timebell import App
+from timebell.engine import Engine
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
 
@@ -52,6 +53,16 @@ async def test_a_lease_that_could_not_be_renewed_in_time_has_a_new_connection_ne
     assert before.is_closed()
     await node.engine.beat()
     assert node.engine.node.may_start()
+
+
+async def test_a_stopped_engine_is_told_nothing_more(database_url: TestDatabase) -> None:
+    """The bell may outlive many engines, and would keep every one of them."""
+    async with harness(database_url.url, [App(name="empty")]) as h:
+        wakeups = h.bell.wakeups
+        before = len(wakeups._watchers), len(wakeups._listeners)
+        async with Engine(h.bell).running():
+            assert (len(wakeups._watchers), len(wakeups._listeners)) == (before[0] + 1, before[1] + 1)
+        assert (len(wakeups._watchers), len(wakeups._listeners)) == before
 
 
 async def test_who_stays_hears_at_once_that_a_node_has_come_or_gone(database_url: TestDatabase) -> None:

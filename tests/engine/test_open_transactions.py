@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
@@ -127,6 +128,57 @@ async def test_a_key_that_a_caller_holds_does_not_stall_the_others(
     assert await owner.jobs() == []
     assert await owner.value("SELECT count(*) FROM timebell.job_keys") == 0
     assert len(crowd.ran) == JOBS + 1
+
+
+async def test_what_was_put_off_is_not_finished_twice_when_the_connection_of_the_others_breaks(
+    cluster: Cluster, owner: Owner, caller: Any
+) -> None:
+    """It was to be tried again later and, with the others, at once, and stood twice in one statement."""
+    crowd = Crowd("plain")
+    node = await cluster.node([crowd.app])
+    async with node.bell.transaction() as tx:
+        keyed = await node.bell.enqueue(tx, "t.act", key="k", priority=1)
+        other = await node.bell.enqueue(tx, "t.act")
+    write = node.stage.hold("before", "finish_jobs")
+    await node.passes_until(write.reached.is_set)
+    await caller.execute("BEGIN")
+    await caller.execute("SELECT FROM timebell.job_keys WHERE key = 'k' FOR UPDATE")
+    both = node.stage.hold("before", "lock_free_jobs")
+    first = node.stage.hold("before", "lock_free_jobs")
+    write.release()
+    await node.passes_until(both.reached.is_set)
+    both.release()
+    await node.passes_until(first.reached.is_set)
+    node.stage.fail("before", "lock_free_jobs", ConnectionResetError("the line is dead"))
+    first.release()
+    await node.passes_until(lambda: node.engine.worker.counters.done == 1)
+    assert [job["id"] for job in await owner.jobs()] == [keyed.id]
+
+    await caller.execute("ROLLBACK")
+    cluster.clock.move(timedelta(seconds=1))
+    await node.run_due()
+    assert crowd.ran == [keyed.id, other.id]
+    assert sorted(row["id"] for row in await owner.log("done")) == [keyed.id, other.id]
+    assert node.refused_count == 0
+
+
+async def test_what_was_written_alone_is_not_written_again_when_the_connection_of_the_others_breaks(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """One of many could not be stored, so each is written by itself, and the line breaks halfway."""
+    crowd = Crowd("plain", Retry("not yet"))
+    node = await cluster.node([crowd.app])
+    async with node.bell.transaction() as tx:
+        for _ in range(2):
+            await node.bell.enqueue(tx, "t.act")
+    node.stage.fail("before", "retry_jobs", asyncpg.DataError("it is no text"))
+    first = node.stage.hold("after", "retry_jobs")
+    await node.passes_until(first.reached.is_set)
+    node.stage.fail("before", "retry_jobs", ConnectionResetError("the line is dead"))
+    first.release()
+    await node.passes_until(lambda: node.engine.worker.counters.retried == 2)
+    assert node.refused_count == 0
+    assert len(await owner.log("pending")) == 2
 
 
 async def test_a_finish_that_is_not_committed_yet_does_not_let_the_job_be_read_again(

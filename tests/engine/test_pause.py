@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.engine.support import Cluster, Owner
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Timebell
@@ -209,14 +211,17 @@ async def test_what_is_retried_into_a_paused_queue_is_parked(
     assert ran == [1, 2]
 
 
+@pytest.mark.parametrize("is_reply_lost", [False, True])
 async def test_what_is_being_parked_while_the_queue_is_resumed_is_not_forgotten(
-    cluster: Cluster, owner: Owner
+    cluster: Cluster, owner: Owner, is_reply_lost: bool
 ) -> None:
     order = Order()
     node = await cluster.node([order.app()])
     await pause(node.bell)
     await enqueue(node.bell, 10)
     hold = node.stage.hold("before", "park_jobs")
+    if is_reply_lost:
+        node.stage.fail("after", "park_jobs", ConnectionResetError("the line is dead"))
     await node.run_until(hold)
     await resume(node.bell)
     await node.engine.worker.look_around()
@@ -226,6 +231,74 @@ async def test_what_is_being_parked_while_the_queue_is_resumed_is_not_forgotten(
         await node.run_due()
     assert order.counts() == {("a", "mail"): 10}
     assert await owner.jobs() == []
+
+
+async def test_what_is_parked_while_others_are_brought_back_is_not_forgotten(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """Those that bring back have looked before it was there, and their answer comes after it."""
+    order = Order()
+    node = await cluster.node([order.app()])
+    await pause(node.bell)
+    await enqueue(node.bell, 10)
+    parking = node.stage.hold("before", "park_jobs")
+    await node.run_until(parking)
+    await resume(node.bell)
+    bringing_back = node.stage.hold("after", "unpark_jobs")
+    looking = asyncio.create_task(node.engine.worker.look_around())
+    async with asyncio.timeout(20):
+        await bringing_back.reached.wait()
+    await node.go_on(parking)
+    bringing_back.release()
+    await looking
+    for _ in range(2):
+        cluster.clock.move(SECOND)
+        await node.run_due()
+    assert order.counts() == {("a", "mail"): 10}
+    assert await owner.jobs() == []
+
+
+async def test_what_could_not_be_brought_back_is_brought_back_later(cluster: Cluster) -> None:
+    order = Order()
+    node = await cluster.node([order.app()])
+    await pause(node.bell)
+    await enqueue(node.bell, 10)
+    await node.run_due()
+    await resume(node.bell)
+    node.stage.fail("before", "unpark_jobs", ConnectionResetError("the line is dead"))
+    with pytest.raises(ConnectionResetError):
+        await node.engine.worker.look_around()
+    await node.run_due()
+    assert order.counts() == {("a", "mail"): 10}
+
+
+async def test_slots_that_move_while_parking_waits_for_a_connection_are_left_alone(
+    cluster: Cluster, owner: Owner
+) -> None:
+    order = Order()
+    node = await cluster.node([order.app()])
+    await pause(node.bell)
+    await enqueue(node.bell, 10, delay=SECOND / 2)
+    await node.run_due()
+    with structlog.testing.capture_logs() as lines:
+        async with AsyncExitStack() as taken:
+            for _ in range(node.bell.database._pool.get_max_size()):
+                await taken.enter_async_context(node.bell.database.connection())
+            cluster.clock.move(SECOND)
+            await node.engine.worker.tick()
+            assert not node.engine.worker.background.is_free("park")
+            await owner.expire_lease(node.incarnation)
+            other = await cluster.node([order.app()])
+            await node.engine.beat()
+            assert not node.engine.node.owned
+        await node.turn()
+    assert node.stage.counts["park_jobs"] == 1
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+    await resume(other.bell)
+    for each in (other, node) * 2:
+        cluster.clock.move(SECOND)
+        await each.run_due()
+    assert order.counts() == {("a", "mail"): 10}
 
 
 async def test_every_node_hears_of_a_pause_and_of_its_end(cluster: Cluster, owner: Owner) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from typing import get_args
 from uuid import UUID
 
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Hold, Owner
-from timebell.kernel import App, Enqueue, Handler, Job
+from timebell.kernel import App, Enqueue, Handler, Job, Queue
 from timebell.kernel.models import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -161,3 +162,88 @@ async def test_a_suspect_keeps_its_place_until_its_end_is_written(
     assert len(ran) == 1
     await node.go_on(ending)
     assert len(ran) == len(await owner.log("done")) == 2
+
+
+async def test_a_suspect_whose_start_is_still_being_marked_has_not_run(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """However long the mark takes: it has done no harm because it could not."""
+    ran: list[UUID] = []
+    node = await cluster.node([mortal_app(Hold("before", "death"), ran)])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.external") for _ in range(2)])
+    await owner.rows("UPDATE timebell.jobs SET crash_count = 1")
+    mark = node.stage.hold("before", "start_jobs")
+    await node.run_until(mark)
+    cluster.clock.move(timedelta(seconds=1))
+    passes = iter(range(15))
+    await node.passes_until(lambda: next(passes, None) is None)
+    assert node.stage.counts["start_jobs"] == 1
+    assert ran == []
+    await node.go_on(mark)
+    assert len(ran) == 2
+
+
+async def test_a_suspect_that_takes_long_holds_up_the_next_for_a_moment_only(
+    cluster: Cluster, owner: Owner
+) -> None:
+    began: list[UUID] = []
+    forever = asyncio.Event()
+
+    async def take_long(job: Job) -> None:
+        began.append(job.id)
+        await forever.wait()
+
+    node = await cluster.node([App(name="t", handlers={"t.long": Handler(run=take_long, mode="external")})])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.long") for _ in range(2)])
+    await owner.rows("UPDATE timebell.jobs SET crash_count = 1")
+    passes = iter(range(15))
+    await node.passes_until(lambda: next(passes, None) is None)
+    assert len(began) == 1
+    cluster.clock.move(timedelta(milliseconds=100))
+    await node.passes_until(lambda: len(began) == 2)
+    forever.set()
+
+
+async def test_a_job_that_must_be_alone_comes_to_its_turn_in_a_queue_with_a_rate(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """It may ask to be alone only when its queue lets it start, and in most rounds that is not so."""
+    ran: list[UUID] = []
+    forever = asyncio.Event()
+
+    async def send(job: Job) -> None:
+        ran.append(job.id)
+
+    async def take_long(job: Job) -> None:
+        await forever.wait()
+
+    app = App(
+        name="t",
+        handlers={
+            "t.send": Handler(run=send, mode="external", queue="mail"),
+            "t.long": Handler(run=take_long, timeout=timedelta(hours=5)),
+        },
+        queues=[Queue(name="mail", rate=10.0)],
+    )
+    node = await cluster.node([app])
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.long")
+    await node.passes_until(lambda: len(node.engine.worker.attempts) == 1)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.send", delay=timedelta(seconds=1))
+    await owner.rows("UPDATE timebell.jobs SET crash_count = 2 WHERE kind = 't.send'")
+    worker = node.engine.worker
+    began = cluster.clock.now
+    for _ in range(2 * 60):
+        cluster.clock.move(timedelta(milliseconds=500))
+        await node.engine.beat()
+        await worker.look_around()
+        for _ in range(3):
+            await worker.tick()
+            await asyncio.gather(*worker.background.going_on)
+        if ran:
+            break
+    forever.set()
+    assert timedelta(seconds=30) <= cluster.clock.now - began <= timedelta(seconds=45)

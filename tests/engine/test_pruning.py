@@ -53,8 +53,9 @@ async def test_what_a_long_planned_agenda_paid_lately_is_remembered(cluster: Clu
     assert await owner.value("SELECT count(*) FROM timebell.agenda_done") == 0
 
 
+@pytest.mark.parametrize("apart", [HOUR, timedelta(0)], ids=["one after the other", "at one instant"])
 async def test_old_agendas_that_still_owe_are_passed_a_few_at_a_time(
-    cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch, apart: timedelta
 ) -> None:
     """There may be millions of them, and what lies behind them is found all the same."""
     monkeypatch.setattr(pruner, "_ROWS_MAX", 2)
@@ -62,7 +63,7 @@ async def test_old_agendas_that_still_owe_are_passed_a_few_at_a_time(
     node = await cluster.node([reminders.app], dead_days=30)
     for number in range(5):
         await reminders.state(node, f"owes:{number}", 100 * DAY)
-        cluster.clock.move(HOUR)
+        cluster.clock.move(apart)
     await reminders.state(node, "paid", timedelta(0))
     await node.run_due()
     cluster.clock.move(40 * DAY)

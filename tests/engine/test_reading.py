@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -19,6 +20,8 @@ from timebell.kernel import App, Enqueue, Job
 from timebell.testing.database import TestDatabase
 
 SWEEP = timedelta(seconds=0.5)
+BEHIND = timedelta(seconds=5)
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Ran:
@@ -66,31 +69,84 @@ async def test_between_two_full_sweeps_no_read_begins_far_behind(
     cluster.clock.move(timedelta(seconds=60))
     await node.engine.beat()
     await node.turn()
-    assert min(positions) == datetime(1970, 1, 1, tzinfo=UTC)
+    assert min(positions) == BEGINNING
 
 
-async def test_a_look_behind_the_cursor_that_takes_long_is_followed_by_a_rest(
-    cluster: Cluster, ran: Ran, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fresh backlog lies there, most of it in memory already; reading it twice a second would be all that is done."""
-    node = await cluster.node([ran.app])
-    await node.turn()
-    read_due, begun = EngineStore.read_due, list[datetime]()
+@pytest.fixture
+def looks(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """When each look behind the cursor began; each takes a second, as behind the cursor of a fresh backlog."""
+    begun: list[datetime] = []
+    read_due = EngineStore.read_due
 
     async def slow(self: EngineStore, session: Session, **arguments: Any) -> Sequence[Row]:
-        if arguments["positions"][0][2] == cluster.clock.now - timedelta(seconds=5):
+        if BEGINNING < arguments["positions"][0][2] <= cluster.clock.now - BEHIND:
             begun.append(cluster.clock.now)
             cluster.clock.move(timedelta(seconds=1))
         return await read_due(self, session, **arguments)
 
     monkeypatch.setattr(EngineStore, "read_due", slow)
-    for _ in range(60):
+    return begun
+
+
+async def test_a_look_behind_the_cursor_that_takes_long_is_followed_by_a_rest(
+    cluster: Cluster, ran: Ran, looks: list[datetime]
+) -> None:
+    """A fresh backlog lies there, most of it in memory already; reading it twice a second would be all that is done."""
+    node = await cluster.node([ran.app])
+    await node.turn()
+    looks.clear()
+    for _ in range(50):
         cluster.clock.move(SWEEP)
-        await node.engine.worker.tick()
-        await node.passes_until(lambda: not node.engine.worker.has_work())
-    assert len(begun) >= 2
-    rests = [later - earlier for earlier, later in pairwise(begun)]
-    assert min(rests) >= timedelta(seconds=10)
+        await node.engine.beat()
+        await node.turn()
+    assert len(looks) >= 4
+    rests = [later - earlier - timedelta(seconds=1) for earlier, later in pairwise(looks)]
+    assert timedelta(seconds=4) <= min(rests) <= max(rests) <= timedelta(seconds=4) + SWEEP
+
+
+async def test_what_is_written_while_the_looks_rest_is_found_by_the_next_one(
+    cluster: Cluster, caller: Any, ran: Ran, looks: list[datetime]
+) -> None:
+    """Also what was due five seconds before its commit, at whatever moment between two looks that was."""
+    node = await cluster.node([ran.app], full_sweep_seconds=3600)
+    await node.turn()
+    looks.clear()
+    ids = []
+    for _ in range(50):
+        if len(looks) == 1:
+            due_at = cluster.clock.now - BEHIND + SWEEP
+            ids.append(await caller.fetchval("SELECT timebell.enqueue('t.act', p_now => $1)", due_at))
+        cluster.clock.move(SWEEP)
+        await node.engine.beat()
+        await node.turn()
+        if len(looks) == 2:
+            break
+    assert len(ids) > 6, "there was a rest"
+    assert ran.ids == ids
+
+
+async def test_what_was_passed_over_in_a_slot_that_left_meanwhile_is_not_looked_for(
+    cluster: Cluster, ran: Ran
+) -> None:
+    node = await cluster.node([ran.app], held_per_tenant_queue_max=1)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", delay=SWEEP) for _ in range(20)])
+    await node.turn()
+    worker = node.engine.worker
+    assert worker.held.overflow, "there is more than its share"
+    read = node.stage.hold("after", "read_due")
+    cluster.clock.move(SWEEP / 2)
+    worker.sweep()
+    await worker.tick()
+    async with asyncio.timeout(20):
+        await read.reached.wait()
+    left = set(range(0, 256, 2))
+    worker.slots_leaving(left)
+    read.release()
+    await asyncio.gather(*worker.background.going_on)
+    marked = {slot for marks in worker.held.overflow.values() for slot, _ in marks}
+    assert marked
+    assert not marked & left
 
 
 async def test_a_job_without_a_subject_has_a_slot_and_runs(cluster: Cluster, owner: Owner, ran: Ran) -> None:

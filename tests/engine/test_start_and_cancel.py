@@ -182,3 +182,20 @@ async def test_a_plain_job_that_waited_in_memory_does_not_run_long_after_its_can
         await node.run_due()
     assert [id for id, _ in bench.ran] == [ids[0], ids[2]]
     assert await owner.jobs() == []
+
+
+async def test_a_plain_job_that_was_read_long_ahead_does_not_run_after_its_cancel(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """However far ahead a node was told to read, the row is asked again where the reading lies further back."""
+    bench = Bench("plain")
+    node = await cluster.node([bench.app], read_ahead_seconds=20)
+    ids = [await bench.enqueue(node, delay=timedelta(seconds=10)) for _ in range(2)]
+    await node.turn()
+    assert len(node.engine.worker.held) == 2
+    assert (await cancel(node.bell, ids[0])).answer == "cancelled"
+    cluster.clock.move(timedelta(seconds=10))
+    await node.engine.beat()
+    await node.turn()
+    assert [id for id, _ in bench.ran] == ids[1:]
+    assert await owner.jobs() == []

@@ -335,4 +335,4 @@ async def test_a_transaction_that_the_server_ends_for_being_idle_is_a_failed_att
     await database.close()
     assert ran == 2
     (end,) = await owner.log("dead")
-    assert end["error"].startswith("its transaction was idle for too long")
+    assert end["error"].startswith("its transaction was idle for too long, or lost its connection; do what")

@@ -116,9 +116,9 @@ async def test_many_are_answered_in_the_order_they_were_asked(bell: Timebell, ta
     assert [stored[job.id] for job in enqueued] == list(range(500))
 
 
-@pytest.mark.parametrize("alike", [0, 1, 2, 3])
-async def test_many_that_differ_in_everything_are_written_as_asked(
-    bell: Timebell, tables: Tables, alike: int
+@pytest.mark.parametrize("mix", ["0123", "210213", "00", "11", "22", "33"])
+async def test_many_that_are_alike_or_differ_in_everything_are_written_as_asked(
+    bell: Timebell, tables: Tables, mix: str
 ) -> None:
     """What all rows have in common is sent once, and what none has is not sent: neither may reach another row."""
     ways: list[dict[str, Any]] = [
@@ -127,8 +127,7 @@ async def test_many_that_differ_in_everything_are_written_as_asked(
         {"kind": "office.post", "subject": "s:1", "priority": 7, "delay": HOUR, "correlation_id": "c-1"},
         {"kind": "office.ring", "urgency": "critical", "max_attempts": 3, "guard": "office.still_open"},
     ]
-    asked = [ways[alike], ways[alike], *ways[:alike], *ways[alike:]] if alike else ways
-    jobs = [Enqueue(payload={"n": number}, **way) for number, way in enumerate(asked)]
+    jobs = [Enqueue(payload={"n": number}, **ways[int(way)]) for number, way in enumerate(mix)]
     async with bell.transaction() as tx:
         answers = await bell.enqueue_many(tx, jobs)
     default_queue = {"office.post": "mail", "office.ring": "default"}
@@ -235,7 +234,8 @@ REFUSED: list[tuple[dict[str, Any], type[InvalidInput], str]] = [
     ({"kind": "office.unknown"}, UnknownKind, "kind: no handler is registered for 'office.unknown'; load"),
     ({"kind": "ring"}, InvalidInput, "kind: 'ring' is not of the form app.verb"),
     ({"queue": "nowhere"}, UnknownQueue, "queue: 'nowhere' was not declared; add Queue"),
-    ({"queue": "no\x00where"}, UnknownQueue, "queue: 'no.x00where' was not declared"),
+    ({"queue": "no\x00where"}, InvalidInput, "queue: 'no.x00where' is not a name in lower case"),
+    ({"queue": ["mail"]}, InvalidInput, r"queue: \['mail'\] is not a name in lower case"),
     ({"payload": []}, InvalidInput, "payload: must be a mapping"),
     ({"payload": "{}"}, InvalidInput, "payload: must be a mapping"),
     ({"payload": {"x": object()}}, InvalidInput, "payload: cannot be written as JSON"),
@@ -302,6 +302,34 @@ async def test_one_bad_job_refuses_the_many(bell: Timebell, tables: Tables) -> N
                 tx, [Enqueue(kind="office.ring", key="a"), Enqueue(kind="office.ring", key="a")]
             )
     assert set((await tables.counts()).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        [{"kind": "office.ring"}],
+        [Enqueue(kind="office.ring"), "office.ring"],
+        (Enqueue(kind="office.ring") for _ in range(2)),
+        Enqueue(kind="office.ring"),
+        None,
+    ],
+    ids=["a mapping", "one text", "a generator", "one alone", "nothing"],
+)
+async def test_what_is_not_asked_for_as_many_is_told_the_way(
+    bell: Timebell, tables: Tables, jobs: Any
+) -> None:
+    async with bell.transaction() as tx:
+        with pytest.raises(InvalidInput, match=r"jobs: must be a sequence of Enqueue; give \[Enqueue\("):
+            await bell.enqueue_many(tx, jobs)
+        assert await bell.enqueue_many(tx, ()) == []
+    assert await tables.jobs() == []
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_what_cannot_name_a_queue_is_neither_paused_nor_resumed(bell: Timebell, verb: str) -> None:
+    async with bell.transaction() as tx:
+        with pytest.raises(InvalidInput, match=r"queue: \['mail'\] is not a name in lower case"):
+            await getattr(bell, verb)(tx, ["mail"])
 
 
 async def test_one_bad_job_refuses_also_those_that_were_on_their_way(bell: Timebell, tables: Tables) -> None:
@@ -406,7 +434,7 @@ async def test_a_queue_paused_by_one_tenant_is_not_paused_for_another(bell: Time
         await bell.pause(tx, "mail", everyone=True)
         with pytest.raises(UnknownQueue, match="queue: 'nowhere' was not declared"):
             await bell.pause(tx, "nowhere")
-        with pytest.raises(UnknownQueue, match="queue: "):
+        with pytest.raises(InvalidInput, match=r"queue: 'no.x00where' is not a name in lower case"):
             await bell.resume(tx, "no\x00where")
     assert await tables.value("SELECT tenant FROM timebell.queue_pauses") == ""
 

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from tests.store.support import HOUR, NOW, Tables
+from timebell.db.pool import Database
 from timebell.errors import InvalidInput, KeyConflict, NoTransaction
 from timebell.kernel import Enqueue, Step, Timebell
 from timebell.testing.database import TestDatabase
@@ -307,6 +308,41 @@ async def test_what_cannot_be_joined_is_told_the_way(
             }[kind]
             with pytest.raises(InvalidInput, match=remedy):
                 bell.join(refused)
+
+
+async def test_a_joined_transaction_that_is_read_only_is_not_held_against_our_own_connections(
+    bell: Timebell, database: Database, database_url: TestDatabase
+) -> None:
+    """For one caller's mistake the whole pool would be opened anew."""
+    before = await server_pid(database)
+    connection = await asyncpg.connect(database_url.url)
+    with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+        async with connection.transaction(readonly=True):
+            await bell.enqueue(bell.join(connection), "office.ring")
+    await connection.close()
+    assert await server_pid(database) == before
+
+
+async def test_the_short_deadline_of_a_joined_connection_is_not_held_against_our_own(
+    bell: Timebell, database: Database, database_url: TestDatabase
+) -> None:
+    before = await server_pid(database)
+    connection = await asyncpg.connect(database_url.url)
+    impatient = await asyncpg.connect(database_url.url, command_timeout=0.2)
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE timebell.jobs IN SHARE MODE")
+        with pytest.raises(TimeoutError):
+            async with impatient.transaction():
+                await bell.enqueue(bell.join(impatient), "office.ring")
+    await impatient.close()
+    await connection.close()
+    assert await server_pid(database) == before
+
+
+async def server_pid(database: Database) -> int:
+    """The one behind the connection that the pool gives out next."""
+    async with database.connection() as session:
+        return int(session.connection.get_server_pid())
 
 
 async def test_a_joined_transaction_wakes_the_engine_when_asked(bell: Timebell) -> None:

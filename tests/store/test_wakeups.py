@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -65,6 +66,29 @@ async def test_listening_twice_is_listening_once(database: Database, tables: Tab
     assert await tables.value(connected) == before + 1
     await wakeups.close()
     assert [*states, wakeups.is_listening] == [False, True, True, False]
+
+
+async def test_a_listen_that_failed_leaves_no_connection_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again every few seconds, for as long as it fails."""
+    opened: list[asyncpg.Connection] = []
+
+    async def refuses(url: str | None = None) -> asyncpg.Connection:
+        connection = await Database.dedicated(database, url)
+        # A statement that failed before leaves no room for another.
+        await connection.execute("BEGIN")
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await connection.execute("SELECT 1 / 0")
+        opened.append(connection)
+        return connection
+
+    monkeypatch.setattr(database, "dedicated", refuses)
+    wakeups = Wakeups(database)
+    with pytest.raises(asyncpg.InFailedSQLTransactionError):
+        await wakeups.listen()
+    assert [connection.is_closed() for connection in opened] == [True]
+    assert not wakeups.is_listening
 
 
 async def test_only_what_is_due_soon_wakes_anybody(bell: Timebell, tables: Tables, local: Listener) -> None:

@@ -140,7 +140,16 @@ def test_what_was_late_early_or_left_is_told(results: dict[str, Any]) -> None:
 def test_conditions_say_how_busy_the_machine_was(results: dict[str, Any]) -> None:
     conditions = blocks(results)["conditions"]
     assert "load average when a measurement began 0.5–2.5" in conditions
-    assert "2026-11-15, commit abc1234" in conditions
+    assert "2026-11-15, commit abc1234, 3 rounds, every other one backwards" in conditions
+    assert "other work took 0.1–0.1 processors" in conditions
+
+
+def test_one_round_has_no_median(results: dict[str, Any]) -> None:
+    results["size"]["rounds"] = 1
+    texts = blocks(results)
+    assert "Measured once on 2026-11-15, one process each" in texts["summary"]
+    assert "commit abc1234, one round\n" in texts["conditions"]
+    assert "parentheses" not in texts["conditions"]
 
 
 def test_a_run_without_peers_has_its_tables_too(results: dict[str, Any]) -> None:

@@ -140,6 +140,7 @@ KEPT: dict[str, list[Record]] = {
         final(minute=21),
     ],
     "agenda: pending as planned": [plan(0, {"remind": 595}), over("remind", 595, None, "pending")],
+    "agenda: a plan of unknown outcome came to nothing": [plan(0, {"remind": 595}, took=None)],
     "agenda: one of two plans at once": [
         plan(0, {"remind": 595}, took=2),
         plan(1, {"remind": 598}, took=2),
@@ -273,6 +274,16 @@ BROKEN: list[tuple[str, list[Record]]] = [
     ("truth", [enqueue(), final()]),
     ("truth", [enqueue(), start(), end(answer="retry"), final()]),
     ("truth", [enqueue(), start(), cancel(10.5, "cancelled"), final(minute=10.5, state="cancelled")]),
+    (
+        "truth",
+        [
+            enqueue(),
+            start(),
+            fault("pause", 10.2, took=0.1),
+            cancel(10.5, "cancelled"),
+            final(minute=10.5, state="cancelled"),
+        ],
+    ),
     ("truth", [enqueue(), cancel(9, "cancelled"), final(minute=9, state="skipped")]),
     ("truth", [enqueue(due=595), cancel(9, "too_late"), final(minute=None, state="pending", due=595)]),
     ("truth", [enqueue(), cancel(9, "too_late"), final(minute=9, state="cancelled")]),

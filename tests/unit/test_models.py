@@ -76,6 +76,8 @@ SHARED: list[Refusal] = [
     ({"key": "k\x00"}, "key", "must not contain a NUL character"),
     ({"key": "k\ud83d"}, "key", "must not contain a NUL character or half a surrogate pair"),
     ({"key": 7}, "key", "7 is not a text; give 1 to 200 characters"),
+    ({"queue": "Mail"}, "queue", "'Mail' is not a name in lower case"),
+    ({"queue": ["mail"]}, "queue", "['mail'] is not a name in lower case"),
     ({"guard": ""}, "guard", "must have 1 to 200 characters"),
     ({"expires_at": NAIVE}, "expires_at", "has no offset; give it one, for example tzinfo=timezone.utc"),
     ({"expires_at": "soon"}, "expires_at", "'soon' is not a datetime; give one with an offset"),

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,26 @@ class Cost:
             "client_us": round(self.client_seconds / jobs * 1e6, 1),
             "server_us": None if server is None else round(server / jobs * 1e6, 1),
         }
+
+
+def beside_raw(ours: Cost, before: Cost, after: Cost, jobs: int) -> dict[str, Any]:
+    """What Timebell did beside what the raw loop did before and after it, on average."""
+    raw = Cost(
+        seconds=2 * before.seconds * after.seconds / (before.seconds + after.seconds),
+        client_seconds=(before.client_seconds + after.client_seconds) / 2,
+        server_seconds=None
+        if before.server_seconds is None or after.server_seconds is None
+        else (before.server_seconds + after.server_seconds) / 2,
+    )
+    return {
+        "timebell": ours.per_job(jobs),
+        "raw": {
+            **raw.per_job(jobs),
+            "before": round(jobs / before.seconds),
+            "after": round(jobs / after.seconds),
+        },
+        "ratio": round(raw.seconds / ours.seconds, 3),
+    }
 
 
 class Meter:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from timebell.bench.cost import Cost, Meter, peak_memory_mb
-from timebell.bench.ground import Ground, add_due, add_future, close, held_snapshot, throwaway
+from timebell.bench.cost import Cost, Meter, beside_raw, peak_memory_mb
+from timebell.bench.ground import WARM_UP_JOBS, Ground, add_due, add_future, close, held_snapshot, throwaway
 from timebell.bench.raw import RawLoop
 from timebell.engine import Engine
 from timebell.kernel import Timebell
@@ -17,7 +17,6 @@ from timebell.kernel.models import Mode
 
 _DEADLINE_SECONDS = 900.0
 _LOOKS_MAX = 1_000_000
-_WARM_UP_JOBS = 2_000
 
 
 async def drain(
@@ -32,7 +31,7 @@ async def drain(
     """Both sides in one run on one server, the raw loop first and last, so that a change of weather shows."""
     async with throwaway(data) as ground:
         await add_future(ground, future)
-        await _measure(ground, min(jobs, _WARM_UP_JOBS), mode, _engine)
+        await _measure(ground, min(jobs, WARM_UP_JOBS), mode, _engine)
         if hold_snapshot:
             fresh, before, ours, after = await _beside_a_snapshot(ground, jobs, mode, held_seconds)
             own = {
@@ -44,7 +43,6 @@ async def drain(
             after = await _measure(ground, jobs, mode, _raw)
             own = {}
         memory = peak_memory_mb()
-    raw_per_s = jobs * (1 / before.seconds + 1 / after.seconds) / 2
     return {
         "bench": "drain",
         "mode": mode,
@@ -52,14 +50,7 @@ async def drain(
         "future": future,
         "hold_snapshot": hold_snapshot,
         "held_seconds": held_seconds if hold_snapshot else 0,
-        "timebell": ours.per_job(jobs),
-        "raw": {
-            **before.per_job(jobs),
-            "per_s": round(raw_per_s),
-            "before": round(jobs / before.seconds),
-            "after": round(jobs / after.seconds),
-        },
-        "ratio": round(jobs / ours.seconds / raw_per_s, 3),
+        **beside_raw(ours, before, after, jobs),
         **own,
         "peak_memory_mb": memory,
     }
@@ -118,10 +109,11 @@ async def _engine(bell: Timebell, jobs: int, mode: Mode, meter: Meter) -> Cost:
     """From before the engine is started until the end of the last job is written."""
     engine = Engine(bell)
     await engine.start()
-    await _until_done(engine, jobs)
-    cost = meter.read()
-    await engine.stop()
-    return cost
+    try:
+        await _until_done(engine, jobs)
+        return meter.read()
+    finally:
+        await engine.stop()
 
 
 async def _until_done(engine: Engine, jobs: int) -> None:

@@ -25,8 +25,9 @@ from timebell.kernel.models import Mode
 from timebell.kernel.transaction import Transaction
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
-_CHUNK = 5_000
-_PAYLOAD = {"to": "recipient", "text": "t" * 120, "number": 42, "flags": [True, False]}
+CHUNK = 5_000
+WARM_UP_JOBS = 2_000
+PAYLOAD = {"to": "recipient", "text": "t" * 120, "number": 42, "flags": [True, False]}
 
 
 async def nothing(_: Job) -> None:
@@ -129,10 +130,10 @@ async def add_future(ground: Ground, count: int) -> None:
 
 async def add_due(bell: Timebell, count: int, mode: Mode, tx: Transaction | None = None) -> None:
     """Jobs that are due now, in one transaction or in as many as an application would take."""
-    for begin in range(0, count, _CHUNK):
+    for begin in range(0, count, CHUNK):
         jobs = [
-            Enqueue(kind=f"bench.{mode}", payload=_PAYLOAD, delay=timedelta(0))
-            for _ in range(min(_CHUNK, count - begin))
+            Enqueue(kind=f"bench.{mode}", payload=PAYLOAD, delay=timedelta(0))
+            for _ in range(min(CHUNK, count - begin))
         ]
         if tx is not None:
             await bell.enqueue_many(tx, jobs)

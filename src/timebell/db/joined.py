@@ -84,7 +84,7 @@ def _face(connection: Any, observer: Observer) -> Session:
     # A class of the user's own counts as what it derives from.
     families = {base.__module__.partition(".")[0] for base in type(connection).__mro__}
     if "asyncpg" in families and hasattr(connection, "is_in_transaction"):
-        return AsyncpgSession(connection, observer)
+        return AsyncpgSession(connection, observer, is_joined=True)
     if "psycopg" in families and hasattr(connection, "pgconn") and hasattr(connection, "__aenter__"):
         return PsycopgSession(connection, observer)
     if "sqlalchemy" in families and hasattr(connection, "in_transaction") and hasattr(connection, "run_sync"):

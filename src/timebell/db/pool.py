@@ -57,7 +57,8 @@ class Timing:
 
 @dataclass(slots=True)
 class Observer:
-    """What every session of one database shares: the timings, a suspicion and, in tests, the gate."""
+    """What every session of one database shares: the timings, a suspicion about our own connections and, in tests,
+    the gate."""
 
     gate: Gate | None = None
     timings: dict[str, Timing] = field(default_factory=dict)
@@ -73,12 +74,13 @@ class Observer:
 class AsyncpgSession:
     """A session on an asyncpg connection, our own or one that the user joined."""
 
-    __slots__ = ("_observer", "connection", "is_astray")
+    __slots__ = ("_is_joined", "_observer", "connection", "is_astray")
 
-    def __init__(self, connection: Any, observer: Observer) -> None:
+    def __init__(self, connection: Any, observer: Observer, *, is_joined: bool = False) -> None:
         self.connection = connection
         self.is_astray = False
         self._observer = observer
+        self._is_joined = is_joined
 
     async def run(self, query: Query, /, **arguments: object) -> Sequence[Row]:
         gate = self._observer.gate
@@ -88,7 +90,7 @@ class AsyncpgSession:
         try:
             rows: Sequence[Row] = await self.connection.fetch(query.text, *query.arguments(arguments))
         except _ASTRAY:
-            self.is_astray = self._observer.is_astray = True
+            self._went_astray()
             raise
         self._observer.add(query.name, time.perf_counter() - began)
         if gate is not None:
@@ -103,11 +105,17 @@ class AsyncpgSession:
         try:
             done: str = await self.connection.execute(statement)
         except _ASTRAY:
-            self.is_astray = self._observer.is_astray = True
+            self._went_astray()
             raise
         if gate is not None:
             await gate.after(statement)
         return done
+
+    def _went_astray(self) -> None:
+        """The user's own deadline, or a transaction that they made read-only, says nothing about our connections."""
+        self.is_astray = True
+        if not self._is_joined:
+            self._observer.is_astray = True
 
     def is_in_transaction(self) -> bool:
         return bool(self.connection.is_in_transaction())

@@ -1,4 +1,5 @@
-"""Wake-ups: hints that something became due in a slot. Everything works, slower, without them.
+"""Wake-ups: hints that something became due in a slot, and announcements that who reads which slot has changed.
+Everything works, slower, without them.
 
 A hint is sent after the commit and outside the caller's transaction: NOTIFY inside it serialises the
 commits of all writers. While one notification is on its way the hints that arrive wait and share the next.
@@ -91,6 +92,9 @@ class Wakeups:
         """Be told when another process announces that who reads what has changed."""
         self._watchers.append(watcher)
 
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        self._watchers.remove(watcher)
+
     def announce(self) -> None:
         """Tell the others that who reads what has changed, so that they need not find out by themselves."""
         self._is_changed = True
@@ -125,7 +129,11 @@ class Wakeups:
         if self.is_listening and await self._is_worth_hearing():
             return
         connection = await self._database.dedicated(self._listen_url)
-        await connection.add_listener(WAKEUP, self._heard)
+        try:
+            await connection.add_listener(WAKEUP, self._heard)
+        except BaseException:
+            connection.terminate()
+            raise
         self._connection = connection
 
     async def _is_worth_hearing(self) -> bool:

@@ -87,16 +87,16 @@ class Attempts:
     ) -> None:
         timeout = self._executor.timeout_seconds(handler)
         running = Running(
-            entry=entry,
-            handler=handler,
-            version=entry.version if marked_version is None else marked_version,
-            number=entry.row["attempt"] + 1,
-            started_at=now,
-            deadline=self._timekeeper.monotonic() + timeout,
-            timeout_seconds=timeout,
-            is_marked=marked_version is not None,
-            destination=destination,
-            is_probe=is_probe,
+            entry,
+            handler,
+            entry.version if marked_version is None else marked_version,
+            entry.row["attempt"] + 1,
+            now,
+            self._timekeeper.monotonic() + timeout,
+            timeout,
+            marked_version is not None,
+            is_probe,
+            destination,
         )
         self.running[entry] = running
         self._queued.append(running)
@@ -134,9 +134,7 @@ class Attempts:
         _KIND.set(entry.row["kind"])
         _CORRELATION_ID.set(entry.row["correlation_id"])
         try:
-            if running.is_interrupted:
-                raise asyncio.CancelledError
-            if not self._may_begin(entry.incarnation):
+            if running.is_interrupted or not self._may_begin(entry.incarnation):
                 raise NotToBeHad
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)
@@ -154,6 +152,8 @@ class Attempts:
             elif running.has_timed_out:
                 self._settler.add(self._executor.timed_out(running))
             else:
+                # The handler cancelled the task that it ran in. That fails the attempt; the job is not lost with it.
+                self._settler.add(self._executor.decide(running, Retry("its task was cancelled")))
                 raise
         except CONNECTION_ERRORS as error:
             # Not the handler's doing, and whether its commit was heard is unknown: the row will tell.

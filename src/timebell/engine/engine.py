@@ -84,6 +84,7 @@ class Engine:
     async def stop(self) -> None:
         """Begin nothing more, wait for what runs, give back what is not done in time, and leave in order."""
         self.worker.stop_starting()
+        self.bell.wakeups.unwatch(self._nodes_changed.set)
         await self._settle_within(self.bell.settings.stop_seconds)
         if self.worker.attempts.running:
             self.worker.attempts.interrupt()

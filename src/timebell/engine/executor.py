@@ -39,8 +39,10 @@ from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
 
-# Were this not a failed attempt, it would be made again for ever.
-_IDLE_TOO_LONG = "its transaction was idle for too long and was ended; do what takes long before or after it"
+# Were this not a failed attempt, it would be made again for ever. The driver does not say why the server hung up.
+_IDLE_TOO_LONG = (
+    "its transaction was idle for too long, or lost its connection; do what takes long before or after it"
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +111,7 @@ class Executor:
         running.has_answered = True
         if running.destination is not None and refusal is None:
             # What the breaker learns must not change what became of the job.
-            with suppress(*DATABASE_ERRORS):
+            with suppress(*DATABASE_ERRORS, asyncio.CancelledError):
                 await self._report_destination(running, outcome)
         return self.decide(running, outcome)
 
@@ -215,7 +217,7 @@ class Executor:
             kind=row["kind"],
             queue=row["queue"],
             payload=orjson.loads(payload),
-            due_at=row["due_at"],
+            due_at=running.entry.due_at,
             attempt=running.number,
             subject=row["subject"],
             key=row["key"],

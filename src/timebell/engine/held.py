@@ -13,8 +13,9 @@ from typing import Protocol
 from uuid import UUID
 
 from timebell.db.pool import Row
+from timebell.kernel.app import Handler
 
-CRITICAL, NORMAL, PARKED = 0, 1, 2
+CRITICAL, NORMAL = 0, 1
 # Jobs that were running when a node died have piles of their own. Few of them run at once, so they are asked before
 # the others: nobody waits long behind them, and no backlog keeps them from their turn.
 _SUSPECT = 3
@@ -26,7 +27,7 @@ Pair = tuple[str, str]
 Position = tuple[datetime, UUID]
 
 
-class Place(Protocol):
+class Enclosure(Protocol):
     """Somewhere that has room for a few."""
 
     def leave(self, entry: Entry) -> None: ...
@@ -36,7 +37,9 @@ class Entry:
     """One job in memory, at the version it was read."""
 
     __slots__ = (
+        "enclosure",
         "epoch",
+        "handler",
         "id",
         "incarnation",
         "is_cautious",
@@ -44,7 +47,6 @@ class Entry:
         "lane",
         "may_be_marked",
         "pair",
-        "place",
         "read_at",
         "row",
         "run_at",
@@ -62,6 +64,7 @@ class Entry:
         self.lane: int = row["lane"]
         self.run_at: datetime = row["run_at"]
         self.pair: Pair = (row["tenant"], row["queue"])
+        self.handler: Handler | None = None
         # Under which life of the node and which epoch of the slot it was begun.
         self.incarnation = 0
         self.epoch = 0
@@ -69,8 +72,14 @@ class Entry:
         self.is_probe = False
         # Whether the row may say that its start was marked: it does, or nobody heard whether it does.
         self.may_be_marked = False
-        # The place it takes up where only a few of its sort may run at once.
-        self.place: Place | None = None
+        # Where it takes up room, if only a few of its sort may run at once.
+        self.enclosure: Enclosure | None = None
+
+    @property
+    def due_at(self) -> datetime:
+        """The planned instant, which is read only where it is not that of the next try."""
+        planned: datetime | None = self.row["due_at"]
+        return self.run_at if planned is None else planned
 
 
 Due = tuple[int, datetime, int, Entry]
@@ -97,10 +106,10 @@ class Pile:
         else:
             heapq.heappush(self._heap, due)
 
-    def first(self) -> Entry:
+    def first(self) -> Entry | None:
         if self._heap and (not self._line or self._heap[0] < self._line[0]):
             return self._heap[0][3]
-        return self._line[0][3]
+        return self._line[0][3] if self._line else None
 
     def pop(self) -> None:
         if self._heap and (not self._line or self._heap[0] < self._line[0]):
@@ -139,19 +148,21 @@ class Held:
 
     def accept(self, row: Row) -> bool:
         """Hold a row that was read, unless this version was seen or its tenant's queue has its share already."""
-        version = self._seen.get(row["id"])
+        id = row["id"]
+        version = self._seen.get(id)
         if version is not None and version >= row["version"]:
             return False
-        pair = (row["tenant"], row["queue"])
-        if self._counts.get(pair, 0) >= self._share(pair):
-            self.leave_behind(pair, (row["slot"], row["lane"]), (row["run_at"], row["id"]))
-            return False
         entry = Entry(row, self._read_at)
+        pair = entry.pair
+        count = self._counts.get(pair, 0)
+        if count >= self._pair_max or (self._total >= self._total_max and count >= self._share(pair)):
+            self.leave_behind(pair, (entry.slot, entry.lane), (entry.run_at, id))
+            return False
         self._order += 1
-        self._seen[entry.id] = entry.version
-        self._counts[pair] = self._counts.get(pair, 0) + 1
+        self._seen[id] = entry.version
+        self._counts[pair] = count + 1
         self._total += 1
-        self._waiting[entry.id] = entry
+        self._waiting[id] = entry
         if entry.run_at <= self._due_until:
             self._pile_up(self._order, entry)
         else:
@@ -167,7 +178,8 @@ class Held:
     def _share(self, pair: Pair) -> int:
         if self._total < self._total_max:
             return self._pair_max
-        return max(16, self._total_max // (2 * max(1, len(self._counts) + (pair not in self._counts))))
+        count = len(self._counts) + (pair not in self._counts)
+        return min(self._pair_max, max(16, self._total_max // (2 * count)))
 
     def promote(self, now: datetime) -> None:
         """Move what is due from the heap to the piles."""
@@ -224,18 +236,10 @@ class Held:
         while turns and passed < len(turns) and len(chosen) < count:
             pair = turns[0]
             pile = piles[pair]
-            room = min(count - len(chosen), _TURN, budgets.get(pair[1], _TURN))
+            # Whoever is alone need not let others have their turn.
+            room = min(count - len(chosen), _TURN if len(turns) > 1 else count)
             before = len(chosen)
-            while pile and len(chosen) - before < room:
-                entry = pile.first()
-                is_stale = self._is_stale(entry)
-                if not is_stale and not admit(entry):
-                    break
-                pile.pop()
-                self._uncount(entry)
-                if not is_stale:
-                    del self._waiting[entry.id]
-                    chosen.append(entry)
+            self._take(pile, min(room, budgets.get(pair[1], room)), admit, chosen)
             if pair[1] in budgets:
                 budgets[pair[1]] -= len(chosen) - before
             if len(chosen) > before:
@@ -246,6 +250,21 @@ class Held:
             else:
                 turns.popleft()
                 del piles[pair]
+
+    def _take(self, pile: Pile, room: int, admit: Callable[[Entry], bool], chosen: list[Entry]) -> None:
+        waiting, end = self._waiting, len(chosen) + room
+        while len(chosen) < end:
+            entry = pile.first()
+            if entry is None:
+                return
+            is_stale = waiting.get(entry.id) is not entry
+            if not is_stale:
+                if not admit(entry):
+                    return
+                del waiting[entry.id]
+                chosen.append(entry)
+            pile.pop()
+            self._uncount(entry)
 
     def ready_counts(self) -> dict[str, int]:
         """How many due jobs wait, by queue."""
@@ -275,6 +294,10 @@ class Held:
     def knows(self, id: UUID) -> bool:
         """Whether the job is held, running or being settled here, at whatever version."""
         return id in self._seen
+
+    def is_waiting(self, id: UUID) -> bool:
+        """Whether the job is held and was not chosen yet."""
+        return id in self._waiting
 
     def forget(self, entry: Entry) -> None:
         """The job was not ours to start after all; what the next read finds counts."""

@@ -13,19 +13,21 @@ from timebell.engine.held import Entry, Held
 from timebell.engine.node import Node
 from timebell.engine.store import EngineStore
 
-_LOOK_AGAIN_SECONDS = 0.25
+# What somebody else has just now is looked at again after so long.
+LOOK_AGAIN_SECONDS = 0.25
 _GIVE_BACK_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """`version` is what the row has since it was marked, if it was."""
+    """`version` is what the row has since it was marked, if it was; `crash_count` is what it had before, if known."""
 
     id: UUID
     version: int
     incarnation: int
     slot: int
     run_at: datetime
+    crash_count: int | None = None
     entry: Entry | None = None
 
 
@@ -62,6 +64,7 @@ class LostMarks:
             incarnation=entry.incarnation,
             slot=entry.slot,
             run_at=entry.run_at,
+            crash_count=entry.row["crash_count"],
             entry=entry,
         )
 
@@ -93,15 +96,21 @@ class LostMarks:
                 session,
                 ids=[mark.id for mark in asked],
                 versions=[mark.version for mark in asked],
+                crash_counts=[mark.crash_count for mark in asked],
                 incarnation=me,
             )
         if still_marked:
-            self._again_at = self._monotonic() + _LOOK_AGAIN_SECONDS
+            self._again_at = self._monotonic() + LOOK_AGAIN_SECONDS
+        # To the end of the line: those behind them may be free.
+        for mark in asked:
+            if mark.id in still_marked:
+                self._lost[mark.id] = self._lost.pop(mark.id)
         self._resolved([mark for mark in asked if mark.id not in still_marked])
 
     def _resolved(self, marks: list[Mark]) -> None:
         for mark in marks:
             self._lost.pop(mark.id, None)
             if mark.entry is not None:
-                self._held.forget(mark.entry)
+                # Not forgotten: a read that began before the mark may still bring the row as it was then.
+                self._held.retire([mark.entry])
             self._on_back(mark.slot, mark.run_at)

@@ -80,7 +80,7 @@ class Node:
         return self._lease_seconds / 6
 
     def may_start(self) -> bool:
-        return self.incarnation != 0 and self._clock.monotonic() < self._start_until
+        return self.may_begin(self.incarnation)
 
     def may_begin(self, incarnation: int) -> bool:
         """Whether what was chosen, and perhaps marked, in that life of the node may still begin.
@@ -89,8 +89,9 @@ class Node:
         """
         return incarnation == self.incarnation and self._clock.monotonic() < self._start_until
 
-    def may_start_in(self, slot: int) -> bool:
-        return slot in self.owned and slot not in self._leaving
+    def ownership(self, slot: int) -> Ownership | None:
+        """None where nothing of ours may start: the slot is another node's, or is being given away."""
+        return None if slot in self._leaving else self.owned.get(slot)
 
     async def tick(self, session: Session, now: datetime) -> None:
         """One round: prolong the lease or begin a new life, bury who is dead, move towards an even share."""

@@ -16,7 +16,7 @@ log = structlog.get_logger("timebell.pruner")
 EVERY_SECONDS = 600.0
 _ROWS_MAX = 1_000
 _PARTITIONS_MAX = 10
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), "", "")
 
 
 class Pruner:
@@ -47,9 +47,13 @@ class Pruner:
         return 1.0 if max(pruned) >= _ROWS_MAX else EVERY_SECONDS
 
     async def _prune_agendas(self, session: Session) -> int:
-        looked_at = await self._store.prune_agendas(
+        last = await self._store.prune_agendas(
             session, days=self._settings.dead_days, after=self._agendas_after, limit=_ROWS_MAX
         )
-        count: int = looked_at["looked_at_count"]
-        self._agendas_after = looked_at["last_at"] if count >= _ROWS_MAX else _BEGINNING
+        if last is None:
+            self._agendas_after = _BEGINNING
+            return 0
+        count: int = last["looked_at_count"]
+        end = (last["updated_at"], last["tenant"], last["subject"])
+        self._agendas_after = end if count >= _ROWS_MAX else _BEGINNING
         return count

@@ -1,8 +1,9 @@
 """Finding what is due among millions of rows that are not: a cursor for each slot, and scans behind it.
 
 Each slot and lane is read once, in due order, a little ahead of time. What is written behind the cursor is
-found by a hint at once, by a look at the last few seconds every sweep, and by a look at everything that is due
-every full sweep. All of these are the same scan with another place to begin.
+found by a hint at once, by a look at what may have been written there since the last such look, every sweep or after
+a rest where they take long, and by a look at everything that is due every full sweep. All of these are the same scan
+with another place to begin.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ _LAST_ID = UUID(int=(1 << 128) - 1)
 _LANES = (CRITICAL, NORMAL)
 _ROWS_A_READ = 4_000
 _ROWS_AT_FIRST = 1_000
+# How long after its due instant a job may be committed and still be found by the next look behind the cursor.
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
 _PASSED_OVER_MAX = 100
 _REST = 9
+_REST_SECONDS_MAX = 4.0
 Place = tuple[int, int]
 
 
@@ -95,6 +98,7 @@ class Reader:
         self._revisits: list[tuple[float, int, datetime]] = []
         self._next_sweep = float("-inf")
         self._recent_seconds = 0.0
+        self._recent_began: datetime | None = None
         self._rest_until = float("-inf")
         # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
         self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
@@ -144,10 +148,9 @@ class Reader:
         self._revisits = later
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._sweep_seconds
-            now = self._timekeeper.now()
             self._coming.begin(self._cursors)
             if not self._recent.pending and monotonic >= self._rest_until:
-                self._recent.begin(dict.fromkeys(self._cursors, (now - _BEHIND, _FIRST_ID)))
+                self._look_behind()
         if monotonic >= self._next_full_sweep and not self._full.pending:
             self._next_full_sweep = monotonic + self._full_sweep_seconds
             self._full.begin(dict.fromkeys(self._cursors, (_BEGINNING, _FIRST_ID)))
@@ -156,6 +159,14 @@ class Reader:
             # The mark itself was not taken, and a position is exclusive.
             scan.begin({place: (at, _id_before(id)) for place, (at, id) in marks.items()})
             self._overflowed.append(scan)
+
+    def _look_behind(self) -> None:
+        """Look at what may have been written since the last such look began, however long it took and was rested."""
+        now = self._timekeeper.now()
+        # Where the clock was set back meanwhile, the last look lies in the future.
+        since = now if self._recent_began is None else min(now, self._recent_began)
+        self._recent_began = now
+        self._recent.begin(dict.fromkeys(self._cursors, (since - _BEHIND, _FIRST_ID)))
 
     def is_wanted(self) -> bool:
         """Whether a read is due now."""
@@ -202,7 +213,7 @@ class Reader:
                 queue=queue,
                 passed_over=passed_over,
             )
-            if rows and self._timekeeper.is_set_back(_EPOCH + rows[0]["told_us"] * _MICROSECOND):
+            if rows and self._timekeeper.is_set_back(_EPOCH + rows[0]["told_us"] * _MICROSECOND, began):
                 # What is read now must not count as due by what the clock said before.
                 self._held.promote(self._timekeeper.now())
             for pair in passed_over:
@@ -225,11 +236,12 @@ class Reader:
         self._overflowed = [each for each in self._overflowed if each.pending]
 
     def _rest(self, seconds: float) -> None:
-        """Behind the cursor of a fresh backlog lies mostly what is in memory already: looking there takes at most a
-        tenth of the time."""
+        """Behind the cursor of a fresh backlog lies mostly what is in memory already: looking there takes a tenth of
+        the time, or more where what nobody announced would have to wait for longer than a few seconds."""
         self._recent_seconds += seconds
         if not self._recent.pending:
-            self._rest_until = self._timekeeper.monotonic() + _REST * self._recent_seconds
+            rest = min(_REST * self._recent_seconds, _REST_SECONDS_MAX)
+            self._rest_until = self._timekeeper.monotonic() + rest
             self._recent_seconds = 0.0
 
     def _passed_over(self) -> list[Pair]:
@@ -238,12 +250,13 @@ class Reader:
         return [*scanned, *(pair for pair in self._held.overflow if pair not in scanned)][:_PASSED_OVER_MAX]
 
     def _leave_behind(self, pair: Pair, positions: Mapping[Place, Position]) -> None:
-        """What was passed over from there on is for the scan of its own."""
+        """What was passed over from there on is for the scan of its own. A slot may have left during the read."""
+        ours = {place: position for place, position in positions.items() if place in self._cursors}
         for scan in self._overflowed:
             if scan.pair == pair:
-                scan.begin({place: at for place, at in positions.items() if place in self._cursors})
+                scan.begin(ours)
                 return
-        for place, position in positions.items():
+        for place, position in ours.items():
             self._held.leave_behind(pair, place, position)
 
     def _take_row(self, row: Row) -> None:

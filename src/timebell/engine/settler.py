@@ -102,8 +102,7 @@ class Settler:
         try:
             async with self._database.connection() as session:
                 while groups:
-                    await self._write(session, groups[0])
-                    del groups[0]
+                    await self._write(session, groups)
         except asyncpg.CheckViolationError as error:
             self._waiting[:0] = chain.from_iterable(groups)
             if error.sqlstate != _PARTITION_MISSING:
@@ -124,22 +123,26 @@ class Settler:
         del self._waiting[: self._batch]
         return batch
 
-    async def _write(self, session: Session, group: Sequence[Settlement]) -> None:
+    async def _write(self, session: Session, groups: list[list[Settlement]]) -> None:
+        """Write the first of the groups and take it off, or split it: what is left is what is still to be written."""
+        group = groups[0]
         try:
             self._note(group, await self._apply(session, group))
         except asyncpg.LockNotAvailableError:
-            await self._write_free(group)
+            await self._write_free(groups)
+            return
         except (asyncpg.DataError, ValueError) as error:
             # One bad settlement must not hold up the others, nor come back for ever.
-            if len(group) == 1:
-                ending = [unstorable(group[0], error)]
-                self._note(ending, await self._apply(session, ending))
-            else:
-                for each in group:
-                    await self._write(session, [each])
+            if len(group) > 1:
+                groups[:1] = [[each] for each in group]
+                return
+            ending = [unstorable(group[0], error)]
+            self._note(ending, await self._apply(session, ending))
+        del groups[0]
 
-    async def _write_free(self, group: Sequence[Settlement]) -> None:
+    async def _write_free(self, groups: list[list[Settlement]]) -> None:
         """One of the rows is held by somebody's open transaction: settle the others, and it later."""
+        group = groups[0]
         ours: list[Settlement] = []
         settled: Mapping[UUID, Row | None] = {}
         try:
@@ -152,8 +155,9 @@ class Settler:
             # Not the job but what belongs to it is held, such as its key; halve until only that one is left out.
             if len(group) > 1:
                 half = len(group) // 2
-                await self._write_free(group[:half])
-                await self._write_free(group[half:])
+                groups[:1] = [group[:half], group[half:]]
+                await self._write_free(groups)
+                await self._write_free(groups)
                 return
             ours = []
         # Only what is committed counts as settled: a read that begins before would still find the row.
@@ -162,6 +166,7 @@ class Settler:
         again_at = self._monotonic() + _STUCK_SECONDS
         written = {each.entry.id for each in ours}
         self._stuck.extend((again_at, each) for each in group if each.entry.id not in written)
+        del groups[0]
 
     async def _apply(self, session: Session, group: Sequence[Settlement]) -> Mapping[UUID, Row | None]:
         """One statement for the group. Answers with what it settled, and with the new row of what is tried again."""
@@ -203,7 +208,7 @@ class Settler:
             if row is not None:
                 self._on_retry(each, row["version"], row["run_at"])
             self._on_settled(each)
-        for each in group:
+        for each in group if self._suspects else ():
             if each.entry.id in self._suspects:
                 self._suspects.discard(each.entry.id)
                 self._on_suspect_over(each.entry)

@@ -153,7 +153,7 @@ def _retry(
         attempt=attempt.number,
         error_class=error_class,
         retry_after=after,
-        elapsed=max(timedelta(0), attempt.now - entry.row["due_at"]),
+        elapsed=max(timedelta(0), attempt.now - entry.due_at),
         fraction=attempt.fraction,
     )
     if delay is None:

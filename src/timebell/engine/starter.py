@@ -23,6 +23,7 @@ from timebell.engine.settler import Settler, fence
 from timebell.engine.settling import Settlement, end_unstarted, snooze_unstarted
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.turnstiles import Probation, Solitude, Turnstile
 from timebell.kernel.app import Handler, Registry
 
 log = structlog.get_logger("timebell.starter")
@@ -30,94 +31,9 @@ log = structlog.get_logger("timebell.starter")
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
 _SUSPECTS_MAX = 4
-_PROBATION_SECONDS = 0.1
-_SOLITUDE_SECONDS = 30.0
-_ASK_SECONDS = 1.0
-# Longer than the read-ahead: what waited in memory for longer may have been cancelled or replaced long ago.
+# What waited in memory for longer may have been cancelled or replaced long ago. It is longer than the read-ahead unless
+# that was set to more; then plain jobs are marked too, which takes longer, and a cancel is kept all the same.
 _FRESH_SECONDS = 2.0
-
-
-class Turnstile:
-    """Lets a few of one sort run at once."""
-
-    def __init__(self, inside_max: int) -> None:
-        self._inside_max = inside_max
-        self._inside: set[UUID] = set()
-
-    def enter(self, entry: Entry) -> bool:
-        if len(self._inside) >= self._inside_max:
-            return False
-        self._inside.add(entry.id)
-        entry.place = self
-        return True
-
-    def leave(self, entry: Entry) -> None:
-        self._inside.discard(entry.id)
-
-
-class Probation(Turnstile):
-    """Lets the next one in when the one before has left, or has run for a while and done no harm.
-
-    What kills its node mostly does so at once, and then ran with few others; what only takes long holds up nobody.
-    """
-
-    def __init__(self, inside_max: int, monotonic: Callable[[], float]) -> None:
-        super().__init__(inside_max)
-        self._monotonic = monotonic
-        self._newest: UUID | None = None
-        self._trusted_at = 0.0
-
-    def enter(self, entry: Entry) -> bool:
-        now = self._monotonic()
-        if (self._newest in self._inside and now < self._trusted_at) or not super().enter(entry):
-            return False
-        self._newest, self._trusted_at = entry.id, now + _PROBATION_SECONDS
-        return True
-
-
-class Solitude:
-    """Lets one job run with nothing beside it: what runs is waited for, and nothing begins meanwhile.
-
-    Both for a while only, so that a long job does not keep its node from its work.
-    """
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._inside: UUID | None = None
-        self._until = 0.0
-        self._waited: float | None = None
-        self._asked_at = 0.0
-        self._is_asked_for = False
-
-    def enter(self, entry: Entry, *, is_quiet: bool) -> bool:
-        if self._inside is not None:
-            return False
-        now = self._monotonic()
-        self._is_asked_for = True
-        # A node that stood still has not waited: what ran beside it stood still as well.
-        waited = 0.0 if self._waited is None else self._waited + min(now - self._asked_at, _ASK_SECONDS)
-        self._waited, self._asked_at = waited, now
-        if not is_quiet and waited < _SOLITUDE_SECONDS:
-            return False
-        self._inside, self._until, self._waited = entry.id, now + _SOLITUDE_SECONDS, None
-        entry.place = self
-        return True
-
-    def leave(self, entry: Entry) -> None:
-        if self._inside == entry.id:
-            self._inside = None
-
-    def holds_back(self) -> bool:
-        """Whether the others must wait."""
-        if self._inside is not None:
-            return self._monotonic() < self._until
-        return self._waited is not None
-
-    def round_ends(self) -> None:
-        """Whoever asked and does not ask again is not waited for: it may be cancelled, moved or another node's."""
-        if not self._is_asked_for:
-            self._waited = None
-        self._is_asked_for = False
 
 
 class Starter:
@@ -162,7 +78,7 @@ class Starter:
         self._cautious = Turnstile(_CAUTIOUS_MAX)
         self._transactional = Turnstile(transactional_max)
         # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
-        self._solitude = Solitude(timekeeper.monotonic)
+        self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
         self._fresh_since = 0.0
         self._unknown_kinds: set[str] = set()
@@ -170,10 +86,17 @@ class Starter:
         self.is_stopping = False
 
     def admit(self, entry: Entry) -> bool:
-        """Whether there is room for one more job of this sort; if so, it is taken."""
-        handler = self._registry.handlers.get(entry.row["kind"])
-        ownership = self._node.owned.get(entry.slot)
-        if handler is None or ownership is None:
+        """Whether there is room for one more job of this sort; if so, it is taken.
+
+        One that cannot begin here at all needs no room: it is chosen to be let go of.
+        """
+        entry.handler = None
+        ownership = self._node.ownership(entry.slot)
+        if ownership is None:
+            return True
+        entry.incarnation, entry.epoch = self._node.incarnation, ownership.epoch
+        handler = entry.handler = self._registry.handlers.get(entry.row["kind"])
+        if handler is None:
             return True
         until = ownership.suspect_until
         entry.is_cautious = until is not None and _is_cautious(entry, handler, until)
@@ -183,6 +106,8 @@ class Starter:
 
     def _has_place(self, entry: Entry, handler: Handler) -> bool:
         crash_count = entry.row["crash_count"]
+        if not crash_count and not entry.is_cautious and handler.mode != "transactional":
+            return not self._solitude.holds_back()
         if crash_count == _CRASHES_MAX - 1:
             is_quiet = not (self._admitted_count or self.marking_count or len(self._attempts))
             return self._solitude.enter(entry, is_quiet=is_quiet)
@@ -210,19 +135,9 @@ class Starter:
             self._background.begin("start", lambda: self._start(marked), most=1_000_000)
 
     def _route(self, entry: Entry, now: datetime, marked: list[Entry]) -> None:
-        ownership = self._node.owned.get(entry.slot)
-        if ownership is None or not self._node.may_start_in(entry.slot):
-            self._leave(entry)
-            self._held.forget(entry)
-            return
-        entry.incarnation, entry.epoch = self._node.incarnation, ownership.epoch
-        handler = self._registry.handlers.get(entry.row["kind"])
+        handler = entry.handler
         if handler is None:
-            if entry.row["kind"] not in self._unknown_kinds:
-                self._unknown_kinds.add(entry.row["kind"])
-                log.warning("no handler for this kind on this node", kind=entry.row["kind"])
-            # Let go of, so that it keeps no job of its tenant and queue out of memory that could run.
-            self._held.forget(entry)
+            self._let_go(entry)
             return
         ending = _ending(entry, handler, now)
         if ending is not None:
@@ -235,6 +150,14 @@ class Starter:
         else:
             self._attempts.launch(entry, handler, now)
 
+    def _let_go(self, entry: Entry) -> None:
+        """Its slot is not ours, or its kind is unknown here: in memory it would take the place of one that can run."""
+        kind = entry.row["kind"]
+        if kind not in self._registry.handlers and kind not in self._unknown_kinds:
+            self._unknown_kinds.add(kind)
+            log.warning("no handler for this kind on this node", kind=kind)
+        self._held.forget(entry)
+
     def _must_mark(self, entry: Entry, handler: Handler) -> bool:
         """A step is never plain: its agenda may have moved on, and the mark asks. So it does after a long wait."""
         if handler.mode == "external" or entry.row["crash_count"] > 0 or entry.is_cautious:
@@ -246,21 +169,21 @@ class Starter:
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
         self._limits.ended(entry.pair[1])
-        self._leave(entry)
+        if entry.enclosure is not None:
+            self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
         """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
-        if entry.place is None:
-            return
         # A suspect that is transactional had a place there as well.
         self._transactional.leave(entry)
         if not self._settler.is_settling(entry):
-            self.suspect_over(entry)
+            self.vacate(entry)
 
-    def suspect_over(self, entry: Entry) -> None:
-        if entry.place is not None:
-            entry.place.leave(entry)
-            entry.place = None
+    def vacate(self, entry: Entry) -> None:
+        """Whatever place it took up is free for the next one."""
+        if entry.enclosure is not None:
+            entry.enclosure.leave(entry)
+            entry.enclosure = None
 
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""
@@ -274,7 +197,7 @@ class Starter:
                 group = _same_start(passed)
                 begun = await self._mark(group)
                 for entry in group:
-                    await self._begin_marked(entry, begun.get(entry.id))
+                    self._begin_marked(entry, begun.get(entry.id))
                 marked = set(group)
                 passed = [entry for entry in passed if entry not in marked]
         except Exception:
@@ -286,17 +209,13 @@ class Starter:
         finally:
             self.marking_count -= len(entries)
 
-    async def _begin_marked(self, entry: Entry, version: int | None) -> None:
-        if version is None:
+    def _begin_marked(self, entry: Entry, version: int | None) -> None:
+        if version is None or self.is_stopping:
             self._give_up(entry)
-        elif self.is_stopping:
-            self.ended(entry)
-            async with self._database.connection() as session:
-                await self._store.give_back_jobs(
-                    session, ids=[entry.id], versions=[version], incarnation=entry.incarnation
-                )
         else:
             handler = self._registry.handler(entry.row["kind"])
+            if entry.enclosure is self._suspects:
+                self._suspects.begins(entry)
             self._attempts.launch(
                 entry,
                 handler,

@@ -123,8 +123,17 @@ class EngineStore:
         started_ats: list[datetime | None],
         fence: Mapping[str, object],
     ) -> set[UUID]:
+        # Many began together, and an instant is what costs the driver most: each is sent once.
+        numbers: dict[datetime | None, int] = {}
+        starts = [numbers.setdefault(at, len(numbers) + 1) for at in started_ats]
         rows = await self._run(
-            session, "finish_jobs", ids=ids, version=version, started_ats=started_ats, **fence
+            session,
+            "finish_jobs",
+            ids=ids,
+            version=version,
+            starts=starts,
+            started_ats=list(numbers),
+            **fence,
         )
         return {row["id"] for row in rows}
 
@@ -144,9 +153,22 @@ class EngineStore:
         )
 
     async def give_back_jobs(
-        self, session: Session, *, ids: list[UUID], versions: list[int], incarnation: int
+        self,
+        session: Session,
+        *,
+        ids: list[UUID],
+        versions: list[int],
+        crash_counts: list[int | None],
+        incarnation: int,
     ) -> set[UUID]:
-        rows = await self._run(session, "give_back_jobs", ids=ids, versions=versions, incarnation=incarnation)
+        rows = await self._run(
+            session,
+            "give_back_jobs",
+            ids=ids,
+            versions=versions,
+            crash_counts=crash_counts,
+            incarnation=incarnation,
+        )
         return {row["id"] for row in rows}
 
     async def lock_free_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
@@ -238,6 +260,18 @@ class EngineStore:
     async def prune_keys(self, session: Session, *, limit: int) -> int:
         return len(await self._run(session, "prune_keys", limit=limit))
 
-    async def prune_agendas(self, session: Session, *, days: int, after: datetime, limit: int) -> Row:
+    async def prune_agendas(
+        self, session: Session, *, days: int, after: tuple[datetime, str, str], limit: int
+    ) -> Row | None:
         """Answers with how many were looked at and where the look ended; not all of them were old enough to go."""
-        return (await self._run(session, "prune_agendas", days=days, after=after, limit=limit))[0]
+        updated_at, tenant, subject = after
+        rows = await self._run(
+            session,
+            "prune_agendas",
+            days=days,
+            after=updated_at,
+            after_tenant=tenant,
+            after_subject=subject,
+            limit=limit,
+        )
+        return rows[0] if rows else None

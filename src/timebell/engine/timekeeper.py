@@ -10,15 +10,18 @@ from timebell.db.pool import Session
 from timebell.kernel.store import Store
 
 _KEPT_SECONDS = 5.0
-_STEP = timedelta(seconds=1)
+# Two clocks drift apart by less than this while an answer is kept. Without it a drift of microseconds would make the
+# answer to a long read, which is a poor one, the only one that counts.
+_DRIFT = timedelta(milliseconds=1)
 
 
 class Timekeeper:
     """The database's clock as this process knows it: never ahead of it, so nothing fires early.
 
-    An answer is anchored at its receipt, so it lags by the way back and by whatever kept this process from
-    reading it. The least lagging one of the last seconds counts. Python's own clock only measures how long ago
-    that was.
+    The database answered after it was asked and before it was heard. Anchored at its receipt an answer lags by the
+    way back, and by whatever kept this process from reading it; the least lagging one of the last seconds counts.
+    Anchored at the question it is ahead, however long it took; so where even that lies behind what counts, the clock
+    was set back. Python's own clock only measures how long ago all this was.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -28,30 +31,37 @@ class Timekeeper:
         # When each answer came, and what the database's clock would have said at this clock's zero.
         self._origins: deque[tuple[float, datetime]] = deque()
         self._origin: datetime | None = None
+        self._set_back_by = float("-inf")
 
     async def anchor(self, session: Session) -> datetime:
+        asked = self._clock.monotonic()
         now = await self._store.read_clock(session)
-        self._note(now)
+        self._note(now, asked)
         return now
 
-    def is_set_back(self, now: datetime) -> bool:
+    def is_set_back(self, now: datetime, asked: float) -> bool:
         """Whether an answer to another question, which told the time too, shows that the clock was set back since the
-        last anchor. It is the anchor then."""
-        origin = now - timedelta(seconds=self._clock.monotonic())
-        is_set_back = self._origin is not None and origin < self._origin - _STEP
+        last anchor. It is the anchor then. `asked` is when the question was sent, or earlier."""
+        is_set_back = self._is_behind(now, asked)
         if is_set_back:
-            self._note(now)
+            self._note(now, asked)
         return is_set_back
 
-    def _note(self, now: datetime) -> None:
+    def _is_behind(self, now: datetime, asked: float) -> bool:
+        return self._origin is not None and _origin(now, asked) < self._origin - _DRIFT
+
+    def _note(self, now: datetime, asked: float) -> None:
         received = self._clock.monotonic()
-        origin = now - timedelta(seconds=received)
-        if self._origin is not None and origin < self._origin - _STEP:
-            # No way back takes that long: the database's clock was set back, and what it said before is void.
+        if self._is_behind(now, asked):
             self._origins.clear()
-        self._origins.append((received, origin))
-        while self._origins[0][0] < received - _KEPT_SECONDS:
+            self._set_back_by = received
+        elif asked < self._set_back_by:
+            # It may have been said before the clock was set back, and only be heard now.
+            return
+        # What was known when the question was sent does not grow old while the answer is waited for.
+        while self._origins and self._origins[0][0] < asked - _KEPT_SECONDS:
             self._origins.popleft()
+        self._origins.append((received, _origin(now, received)))
         self._origin = max(origin for _, origin in self._origins)
 
     def now(self) -> datetime:
@@ -65,3 +75,8 @@ class Timekeeper:
     @property
     def is_anchored(self) -> bool:
         return self._origin is not None
+
+
+def _origin(now: datetime, monotonic: float) -> datetime:
+    """What the database's clock would have said at this clock's zero, had it said `now` at that moment."""
+    return now - timedelta(seconds=monotonic)

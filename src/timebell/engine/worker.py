@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 
+from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
@@ -21,7 +22,7 @@ from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
-from timebell.engine.marks import LostMarks
+from timebell.engine.marks import LOOK_AGAIN_SECONDS, LostMarks
 from timebell.engine.node import Node
 from timebell.engine.reader import Reader
 from timebell.engine.settler import Settler
@@ -35,7 +36,6 @@ from timebell.kernel.transaction import Transaction
 log = structlog.get_logger("timebell.worker")
 
 _EVERY_SLOT = set(range(256))
-_LOOK_AGAIN_SECONDS = 0.25
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
 _FLUSHES_MAX = 2
@@ -193,12 +193,18 @@ class Worker:
             self._unpark = self._unpark or bool(self._pauses - pauses)
             self._pauses = pauses
             if self._unpark and self._node.owned:
-                rows = await self._store.unpark_jobs(
-                    session, slots=sorted(self._node.owned), limit=_UNPARK_MAX
-                )
-                self._unpark = len(rows) >= _UNPARK_MAX or not all(row["is_back"] for row in rows)
-                self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows if row["is_back"])
+                await self._bring_back(session)
         self.woken.set()
+
+    async def _bring_back(self, session: Session) -> None:
+        """Take parked jobs up again. Whoever asks for it meanwhile is not answered by this statement."""
+        self._unpark, is_over = False, False
+        try:
+            rows = await self._store.unpark_jobs(session, slots=sorted(self._node.owned), limit=_UNPARK_MAX)
+            is_over = len(rows) < _UNPARK_MAX and all(row["is_back"] for row in rows)
+        finally:
+            self._unpark = self._unpark or not is_over
+        self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows if row["is_back"])
 
     async def _read(self) -> None:
         async with self._database.connection() as session:
@@ -220,7 +226,7 @@ class Worker:
         recovered = {row["id"] for row in rows}
         for row in orphans:
             if row["id"] not in recovered:
-                self._reader.revisit(row["slot"], row["run_at"], _LOOK_AGAIN_SECONDS)
+                self._reader.revisit(row["slot"], row["run_at"], LOOK_AGAIN_SECONDS)
 
     def _note_strays(self) -> None:
         strays, self._reader.strays = self._reader.strays, []
@@ -228,10 +234,11 @@ class Worker:
             self._marks.add_stray(row)
 
     async def _park(self, entries: list[Entry]) -> None:
-        slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
         parked: set[UUID] = set()
         try:
             async with self._database.connection() as session:
+                # Not before: the slots may move while a connection is waited for.
+                slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
                 parked = await self._store.park_jobs(
                     session,
                     ids=[entry.id for entry in entries],
@@ -243,9 +250,9 @@ class Worker:
             for entry in entries:
                 self.held.forget(entry)
                 if entry.id not in parked:
-                    self._reader.revisit(entry.slot, entry.run_at, _LOOK_AGAIN_SECONDS)
-        # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.
-        self._unpark = self._unpark or not all(self._is_paused(entry) for entry in entries)
+                    self._reader.revisit(entry.slot, entry.run_at, LOOK_AGAIN_SECONDS)
+            # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.
+            self._unpark = self._unpark or not all(self._is_paused(entry) for entry in entries)
 
     def slots_taken(self, slots: set[int]) -> None:
         if slots:
@@ -279,7 +286,7 @@ class Worker:
         self.woken.set()
 
     def _suspect_over(self, entry: Entry) -> None:
-        self._starter.suspect_over(entry)
+        self._starter.vacate(entry)
         self.woken.set()
 
     def _not_begun(self, entry: Entry) -> None:
@@ -290,7 +297,7 @@ class Worker:
             return
         self.held.forget(entry)
         row = entry.row
-        seconds = _LOOK_AGAIN_SECONDS
+        seconds = LOOK_AGAIN_SECONDS
         if row["step_order"] is not None:
             if not self._behind.wait(entry):
                 self._reader.hint({entry.slot: row["run_at"]})
@@ -301,7 +308,7 @@ class Worker:
     def _mark_is_back(self, slot: int, run_at: datetime) -> None:
         """Its slot may have a new owner by now. Ours is not read at once: what kept the job from beginning may last."""
         if slot in self._node.owned:
-            self._reader.revisit(slot, run_at, _LOOK_AGAIN_SECONDS)
+            self._reader.revisit(slot, run_at, LOOK_AGAIN_SECONDS)
         else:
             self._bell.wakeups.hint([(slot, run_at)])
 

@@ -28,6 +28,7 @@ from timebell.kernel.models import (
     check_between,
     check_id,
     check_instant,
+    check_jobs,
     check_kind,
     check_name,
     check_whole,
@@ -111,7 +112,8 @@ class Timebell:
         return (await self._jobs.enqueue(tx, [job]))[0]
 
     async def enqueue_many(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
-        """Many jobs in one statement, answered in the same order; all of them or none."""
+        """Many jobs at once, answered in the same order; all of them or none."""
+        check_jobs(jobs)
         if len(jobs) > self.settings.many_max:
             raise InvalidInput(
                 f"{len(jobs)} at once, the limit is {self.settings.many_max}; send several", field="jobs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timebell.db.pool import Session
 from timebell.errors import UnknownKind, UnknownQueue
 from timebell.kernel.app import Registry
-from timebell.kernel.models import is_queue_name
+from timebell.kernel.models import check_queue
 from timebell.kernel.store import Store
 
 _REMEMBERED_MAX = 10_000
@@ -62,10 +62,11 @@ class Catalogue:
         return queue
 
     async def check_queue(self, session: Session, queue: str) -> None:
+        # What cannot name a queue is not looked up: PostgreSQL might refuse it and end the transaction.
+        check_queue(queue)
         if queue in self._queues:
             return
-        # What cannot name a queue is not looked up: PostgreSQL might refuse it and end the transaction.
-        if not is_queue_name(queue) or await self._store.read_queue(session, name=queue) is None:
+        if await self._store.read_queue(session, name=queue) is None:
             shown = f"{queue!r:.100}"
             raise UnknownQueue(f"{shown} was not declared; add Queue(name={shown}) to an App", field="queue")
         if len(self._queues) < _REMEMBERED_MAX:

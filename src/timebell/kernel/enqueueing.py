@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,9 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _ROUNDS_MAX = 10
 # How many jobs go into one statement: few enough that the next ones can be made ready meanwhile.
 _CHUNK = 1_000
+
+# The queue of each kind, as it was asked for.
+Queues = Mapping[tuple[str, str | None], str]
 
 
 def encode_payload(payload: Mapping[str, Any], bytes_max: int, *, field: str = "payload") -> str:
@@ -74,32 +77,39 @@ class JobWriter:
             for asked in {(job.kind, job.queue): None for job in jobs}
         }
         ids = self._ids.many(len(jobs))
-        made = (self._row(job, id, queues[job.kind, job.queue]) for job, id in zip(jobs, ids, strict=True))
-        taken: Mapping[UUID, Enqueued] = {}
-        if any(job.key for job in jobs):
-            rows = list(made)
-            taken = await self._take_keys(tx, jobs, rows)
-            await self._insert(tx, (row for row in rows if row["id"] not in taken))
-        elif len(jobs) <= _CHUNK:
-            await self._insert(tx, made)
-        else:
-            # One bad job refuses them all, and the chunks before it must not stay.
-            async with tx.all_or_nothing():
-                await self._insert(tx, made)
+        has_keys = any(job.key is not None for job in jobs)
+        if len(jobs) == 1 or (len(jobs) <= _CHUNK and not has_keys):
+            return await self._write(tx, jobs, ids, queues, has_keys)
+        # One bad job refuses them all, and neither the keys nor the chunks before it may stay.
+        async with tx.all_or_nothing():
+            return await self._write(tx, jobs, ids, queues, has_keys)
+
+    async def _write(
+        self, tx: Transaction, jobs: Sequence[Enqueue], ids: list[UUID], queues: Queues, has_keys: bool
+    ) -> list[Enqueued]:
+        if not has_keys:
+            await self._insert(tx, jobs, ids, queues)
+            return [Enqueued(id=id, created=True) for id in ids]
+        keyed = {id: job for id, job in zip(ids, jobs, strict=True) if job.key is not None}
+        taken = await self._take_keys(tx, keyed, queues)
+        new = {id: job for id, job in zip(ids, jobs, strict=True) if id not in taken}
+        await self._insert(tx, list(new.values()), list(new), queues)
         return [taken.get(id) or Enqueued(id=id, created=True) for id in ids]
 
-    async def _insert(self, tx: Transaction, made: Iterable[dict[str, Any]]) -> None:
+    async def _insert(
+        self, tx: Transaction, jobs: Sequence[Enqueue], ids: list[UUID], queues: Queues
+    ) -> None:
         """Chunk by chunk: while the database writes one, the next is made ready."""
-        rows = iter(made)
         writing: asyncio.Task[Sequence[Row]] | None = None
         try:
-            while chunk := list(islice(rows, _CHUNK)):
-                columns = insert_columns(chunk)
+            for at in range(0, len(jobs), _CHUNK):
+                columns = self._columns(jobs[at : at + _CHUNK], ids[at : at + _CHUNK], queues)
                 if writing is not None:
                     tx.note_due(await writing)
-                writing = asyncio.create_task(
-                    self._store.insert_jobs(tx.session, tenant=tx.tenant, revision=None, columns=columns)
+                insert = self._store.insert_jobs(
+                    tx.session, tenant=tx.tenant, revision=None, columns=_shortened(columns)
                 )
+                writing = asyncio.create_task(insert)
                 # It is on its way before the next chunk is begun.
                 await asyncio.sleep(0)
         finally:
@@ -114,64 +124,62 @@ class JobWriter:
             for job in unnamed:
                 job.check_expiry(now + (job.delay or timedelta(0)))
 
-    def _row(self, job: Enqueue, id: UUID, queue: str) -> dict[str, Any]:
-        if job.delay is not None and job.delay > self._delay_max:
-            raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
+    def _columns(self, jobs: Sequence[Enqueue], ids: list[UUID], queues: Queues) -> Columns:
+        """The columns of `insert_jobs.sql`."""
+        bytes_max = self._settings.payload_bytes_max
         return {
-            "id": id,
-            "queue": queue,
-            "kind": job.kind,
-            "subject": job.subject,
-            "key": job.key,
-            "due_at": job.due_at,
-            "delay": 0.0 if job.delay is None else job.delay.total_seconds(),
-            "expires_at": job.expires_at,
-            "priority": job.priority,
-            "urgency": job.urgency,
-            "max_attempts": job.max_attempts,
-            "step": None,
-            "step_order": None,
-            "guard": job.guard,
-            "payload": encode_payload(job.payload, self._settings.payload_bytes_max),
-            "correlation_id": job.correlation_id,
-            "lifetime": None if job.key_lifetime is None else job.key_lifetime.total_seconds(),
+            **{parameter: list(map(field, jobs)) for parameter, field in _AS_GIVEN.items()},
+            "ids": ids,
+            "queues": [queues[job.kind, job.queue] for job in jobs],
+            "delays": [self._seconds(job.delay) if job.delay else 0.0 for job in jobs],
+            "payloads": [encode_payload(job.payload, bytes_max) for job in jobs],
+            "steps": [],
+            "step_orders": [],
         }
 
+    def _seconds(self, delay: timedelta) -> float:
+        if delay > self._delay_max:
+            raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
+        return delay.total_seconds()
+
     async def _take_keys(
-        self, tx: Transaction, jobs: Sequence[Enqueue], rows: list[dict[str, Any]]
+        self, tx: Transaction, keyed: Mapping[UUID, Enqueue], queues: Queues
     ) -> dict[UUID, Enqueued]:
         """Take the keys that are free; answer, by the id asked for, what stands behind the others."""
-        if len(jobs) == 1:
-            return await self._take_each(tx, jobs, rows)
-        # One conflict refuses them all, and must not leave the keys of the others taken.
-        async with tx.all_or_nothing():
-            return await self._take_each(tx, jobs, rows)
-
-    async def _take_each(
-        self, tx: Transaction, jobs: Sequence[Enqueue], rows: list[dict[str, Any]]
-    ) -> dict[UUID, Enqueued]:
-        keyed = {row["id"]: (job, row) for job, row in zip(jobs, rows, strict=True) if job.key is not None}
-        names = [(row["kind"], row["key"]) for _, row in keyed.values()]
-        if len(set(names)) < len(names):
+        if len({(job.kind, job.key) for job in keyed.values()}) < len(keyed):
             raise InvalidInput("the same key stands twice in one call; leave one out", field="key")
-        asked = [row for _, row in keyed.values()]
-        taken: dict[UUID, Enqueued] = {}
+        rows = self._rows(keyed, queues)
+        asked, taken = list(rows.values()), dict[UUID, Enqueued]()
         for _ in range(_ROUNDS_MAX):
             claimed = await self._store.claim_keys(
-                tx.session, tenant=tx.tenant, columns=_columns(asked, _CLAIMED)
+                tx.session, tenant=tx.tenant, columns=_columns_of(asked, _CLAIMED)
             )
             asked = [row for row in asked if row["id"] not in claimed]
             if not asked:
                 return taken
             # A second statement: only it sees what the holder of the key has committed in between.
-            held = await self._store.read_keys(tx.session, tenant=tx.tenant, columns=_columns(asked, _READ))
+            held = await self._store.read_keys(
+                tx.session, tenant=tx.tenant, columns=_columns_of(asked, _READ)
+            )
             for row in held:
-                taken[row["asked_id"]] = await self._answer(tx, *keyed[row["asked_id"]], row)
+                id = row["asked_id"]
+                taken[id] = await self._answer(tx, keyed[id], rows[id], row)
             # Whose job ended between the two statements is free again.
             asked = [row for row in asked if row["id"] not in taken]
             if not asked:
                 return taken
         raise KeyConflict(f"key {asked[0]['key']!r} keeps changing hands; try again")
+
+    def _rows(self, keyed: Mapping[UUID, Enqueue], queues: Queues) -> dict[UUID, dict[str, Any]]:
+        jobs = list(keyed.values())
+        columns = self._columns(jobs, list(keyed), queues)
+        columns["lifetimes"] = [
+            None if job.key_lifetime is None else job.key_lifetime.total_seconds() for job in jobs
+        ]
+        return {
+            id: {field: columns[parameter][at] for parameter, field in _KEYED.items()}
+            for at, id in enumerate(keyed)
+        }
 
     async def _answer(self, tx: Transaction, job: Enqueue, row: dict[str, Any], held: Row) -> Enqueued:
         if job.on_conflict == "replace" and held["is_unfinished"]:
@@ -210,6 +218,11 @@ _INSERTED = {
     "payloads": "payload",
     "correlation_ids": "correlation_id",
 }
+_AS_GIVEN = {
+    parameter: attrgetter(field)
+    for parameter, field in _INSERTED.items()
+    if field not in ("id", "queue", "delay", "step", "step_order", "payload")
+}
 _NEVER_NULL = {"queues", "kinds", "delays", "priorities", "urgencies"}
 _READ = {
     name: _INSERTED[name] for name in ("ids", "kinds", "keys", "queues", "subjects", "payloads", "due_ats")
@@ -220,6 +233,9 @@ _MOVED = {
     if parameter not in ("subjects", "keys", "delays", "steps", "correlation_ids")
 }
 _CLAIMED = {**_READ, "lifetimes": "lifetime"}
+_KEYED = {
+    parameter: field for parameter, field in _INSERTED.items() if parameter not in ("steps", "step_orders")
+} | _CLAIMED
 _REPLACED = (
     "queue",
     "subject",
@@ -236,22 +252,23 @@ _REPLACED = (
 )
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> Columns:
+def _columns_of(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> Columns:
     return {parameter: [row[field] for row in rows] for parameter, field in fields.items()}
 
 
 def move_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """The columns of `move_steps.sql`."""
-    return _columns(rows, _MOVED)
+    return _columns_of(rows, _MOVED)
 
 
 def insert_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """The columns of `insert_jobs.sql` for rows that carry every field.
+    """The columns of `insert_jobs.sql` for rows that carry every field."""
+    return _shortened(_columns_of(rows, _INSERTED))
 
-    What need not be said for each row is said once or not at all: most jobs use few of the columns, and an array of
-    thousands of NULLs costs the driver as much as one of values.
-    """
-    columns = _columns(rows, _INSERTED)
+
+def _shortened(columns: Columns) -> Columns:
+    """What need not be said for each row is said once or not at all: most jobs use few of the columns, and an array
+    of thousands of NULLs costs the driver as much as one of values."""
     for parameter, values in columns.items():
         if parameter in _NEVER_NULL:
             if values.count(values[0]) == len(values):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal
 from uuid import UUID
 
@@ -21,6 +22,7 @@ OnConflict = Literal["same", "keep", "replace"]
 NAME_MAX = 200
 REASON_MAX = 2_000
 KEY_LIFETIME_MAX = timedelta(days=3_660)
+_NO_TIME = timedelta(0)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -59,8 +61,14 @@ def check_name(field_name: str, value: object, *, longest: int = NAME_MAX, requi
         raise InvalidInput("must not contain a NUL character or half a surrogate pair", field=field_name)
 
 
+@lru_cache(maxsize=1_000)
+def _is_kind(value: str) -> bool:
+    """An application has few kinds and names them with every job."""
+    return _KIND.fullmatch(value) is not None
+
+
 def check_kind(value: object, field_name: str = "kind") -> None:
-    if not isinstance(value, str) or len(value) > NAME_MAX or not _KIND.fullmatch(value):
+    if not isinstance(value, str) or len(value) > NAME_MAX or not _is_kind(value):
         raise InvalidInput(f"{value!r:.100} is not of the form app.verb in lower case", field=field_name)
 
 
@@ -69,8 +77,9 @@ def check_id(field_name: str, value: object) -> None:
         raise InvalidInput(f"{value!r:.100} is not a UUID; give the id of a job", field=field_name)
 
 
-def is_queue_name(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= NAME_MAX and _QUEUE.fullmatch(value) is not None
+def check_queue(value: object) -> None:
+    if not isinstance(value, str) or len(value) > NAME_MAX or not _QUEUE.fullmatch(value):
+        raise InvalidInput(f"{value!r:.100} is not a name in lower case", field="queue")
 
 
 def check_between(field_name: str, value: object, low: float, high: float) -> None:
@@ -98,8 +107,7 @@ class Queue:
     concurrency: int | None = None
 
     def __post_init__(self) -> None:
-        if not is_queue_name(self.name):
-            raise InvalidInput(f"{self.name!r:.100} is not a name in lower case", field="queue")
+        check_queue(self.name)
         check_between("rate", self.rate, 0.001, 100_000)
         check_whole("burst", self.burst, 1, 100_000)
         check_whole("concurrency", self.concurrency, 1, 100_000)
@@ -136,33 +144,42 @@ class Enqueue:
             check_name("subject", self.subject)
         if self.key is not None:
             check_name("key", self.key)
+        if self.queue is not None:
+            check_queue(self.queue)
         if self.guard is not None:
             check_name("guard", self.guard)
         if self.correlation_id is not None:
             check_name("correlation_id", self.correlation_id)
-        check_whole("priority", self.priority, -100, 100)
+        if self.priority != 0 or type(self.priority) is not int:
+            check_whole("priority", self.priority, -100, 100)
         if self.max_attempts is not None:
             check_whole("max_attempts", self.max_attempts, 1, 100)
         if self.urgency != "normal":
             check_urgency(self.urgency)
         if self.delay is not None:
-            check_duration("delay", self.delay)
-        if self.key_lifetime is not None:
-            check_duration("key_lifetime", self.key_lifetime)
-        if self.due_at is not None and self.delay is not None:
-            raise InvalidInput("give due_at or delay, not both", field="delay")
-        if self.delay is not None and self.delay < timedelta(0):
-            raise InvalidInput("must not be negative", field="delay")
+            self._check_delay(self.delay)
         if self.due_at is not None:
             self.check_expiry(self.due_at)
-        if self.key_lifetime is not None and self.key is None:
+        if self.key_lifetime is not None:
+            self._check_key_lifetime(self.key_lifetime)
+        if self.on_conflict != "same" and self.on_conflict not in ("keep", "replace"):
+            raise InvalidInput("must be 'same', 'keep' or 'replace'", field="on_conflict")
+
+    def _check_delay(self, delay: timedelta) -> None:
+        check_duration("delay", delay)
+        if self.due_at is not None:
+            raise InvalidInput("give due_at or delay, not both", field="delay")
+        if delay < _NO_TIME:
+            raise InvalidInput("must not be negative", field="delay")
+
+    def _check_key_lifetime(self, lifetime: timedelta) -> None:
+        check_duration("key_lifetime", lifetime)
+        if self.key is None:
             raise InvalidInput("needs a key that it is the lifetime of", field="key_lifetime")
-        if self.key_lifetime is not None and not timedelta(0) < self.key_lifetime <= KEY_LIFETIME_MAX:
+        if not _NO_TIME < lifetime <= KEY_LIFETIME_MAX:
             raise InvalidInput(
                 f"must be positive and at most {KEY_LIFETIME_MAX.days} days", field="key_lifetime"
             )
-        if self.on_conflict not in ("same", "keep", "replace"):
-            raise InvalidInput("must be 'same', 'keep' or 'replace'", field="on_conflict")
 
     def check_expiry(self, due_at: datetime) -> None:
         """Compared in UTC: two wall times of one zone do not say which instant is the later."""
@@ -173,6 +190,12 @@ class Enqueue:
 def check_urgency(value: str) -> None:
     if value not in ("normal", "time_bound", "critical"):
         raise InvalidInput("must be 'normal', 'time_bound' or 'critical'", field="urgency")
+
+
+def check_jobs(value: object) -> None:
+    """Asked of the types, which are few, and not of each job."""
+    if not isinstance(value, Sequence) or not all(issubclass(of, Enqueue) for of in set(map(type, value))):
+        raise InvalidInput("must be a sequence of Enqueue; give [Enqueue(kind=...), ...]", field="jobs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +248,8 @@ class Step:
         check_instant("at", self.at)
         check_instant("expires_at", self.expires_at)
         check_name("guard", self.guard)
+        if self.queue is not None:
+            check_queue(self.queue)
         for name in ("offset", "grace", "expires_after"):
             check_duration(name, getattr(self, name))
         check_whole("priority", self.priority, -100, 100)

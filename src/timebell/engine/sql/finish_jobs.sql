@@ -29,7 +29,8 @@ WITH finished AS (
     INSERT INTO timebell.job_log (id, tenant, queue, kind, subject, key, step, version, attempt, state, due_at,
         started_at, finished_at, node, correlation_id)
     SELECT f.id, tenant, queue, kind, subject, key, step, version, attempt, 'done', due_at,
-        coalesce(started_at, b.began_at), coalesce(:now::timestamptz, now()), :incarnation::bigint, correlation_id
-    FROM finished f JOIN unnest(:ids::uuid[], :started_ats::timestamptz[]) AS b(id, began_at) ON b.id = f.id
+        coalesce(started_at, (:started_ats::timestamptz[])[b.start]), coalesce(:now::timestamptz, now()),
+        :incarnation::bigint, correlation_id
+    FROM finished f JOIN unnest(:ids::uuid[], :starts::smallint[]) AS b(id, start) ON b.id = f.id
 )
 SELECT id FROM finished

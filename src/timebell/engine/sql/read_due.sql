@@ -1,12 +1,13 @@
 -- The rows of each slot and lane past its cursor up to an instant, in due order and a bounded number for each. A
--- large payload stays behind until its job runs. Each says what time it was, in case the clock was set back.
+-- large payload stays behind until its job runs, and the planned instant where it is that of the next try. Each says
+-- what time it was, in case the clock was set back.
 SELECT j.*, (SELECT (extract(epoch FROM coalesce(:now::timestamptz, now())) * 1000000)::bigint) AS told_us
 FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[])
     AS w(slot, lane, from_at, from_id)
 CROSS JOIN LATERAL (
-    SELECT j.id, j.version, j.slot, j.lane, j.run_at, j.due_at, j.expires_at, j.tenant, j.queue, j.kind, j.subject,
-        j.key, j.step, j.step_order, j.guard, j.priority, j.attempt, j.max_attempts, j.crash_count, j.started_by,
-        j.cancel_requested_at, j.correlation_id, j.cursor::text,
+    SELECT j.id, j.version, j.slot, j.lane, j.run_at, nullif(j.due_at, j.run_at) AS due_at, j.expires_at, j.tenant,
+        j.queue, j.kind, j.subject, j.key, j.step, j.step_order, j.guard, j.priority, j.attempt, j.max_attempts,
+        j.crash_count, j.started_by, j.cancel_requested_at, j.correlation_id, j.cursor::text,
         CASE WHEN pg_column_size(j.payload) <= 2000 THEN j.payload::text END AS payload
     FROM timebell.jobs j
     WHERE j.slot = w.slot AND j.lane = w.lane AND (j.run_at, j.id) > (w.from_at, w.from_id)
