@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -45,7 +45,7 @@ def check(
 ) -> list[Violation]:
     """What the history breaks. It ran until `until`; what was due `grace` before that must be over by then.
 
-    A pause shorter than `lease` explains no second start.
+    A pause shorter than `lease` explains nothing: nobody took the node for dead.
     """
     facts = Facts(history)
     found: list[Violation] = []
@@ -56,7 +56,7 @@ def check(
             *_after_cancel(life),
             *_duplicated(life),
             *_repeated(life, facts, lease),
-            *_truth(life, facts),
+            *_truth(life, facts, lease),
             *_buried(life, facts),
             *_replaced(life, facts),
             *_order(life, facts),
@@ -150,7 +150,7 @@ def _repeated(life: Life, facts: Facts, lease: timedelta) -> Iterator[tuple[str,
             yield "repeated", f"begun at {at} and again at {later.invoked_at.isoformat()} on {later.node}"
 
 
-def _truth(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
+def _truth(life: Life, facts: Facts, lease: timedelta) -> Iterator[tuple[str, str]]:
     if life.state == "done" and not life.starts:
         yield "truth", "done in the database, and no handler ever began"
     elif life.state == "done" and len(life.ends) >= len(life.starts) and not _may_be_done(life):
@@ -160,7 +160,7 @@ def _truth(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
         match cancel.answer:
             case "cancelled" if life.state != "cancelled":
                 yield "truth", f"answered cancelled, and in the end {life.state}"
-            case "cancelled" if _was_running(life, cancel, facts):
+            case "cancelled" if _was_running(life, cancel, facts, lease):
                 yield "truth", "answered cancelled while it ran"
             case "too_late" if life.state in UNFINISHED:
                 yield "truth", f"answered too_late, and in the end {life.state}"
@@ -178,7 +178,7 @@ def _may_be_done(life: Life) -> bool:
     return any(end.answer == "done" for end in life.ends)
 
 
-def _was_running(life: Life, cancel: Record, facts: Facts) -> bool:
+def _was_running(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> bool:
     """Whether it had a start mark that nobody took back: no fault, and no answer that leads to another attempt."""
     for start in [each for each in life.starts if each.mode == "external"]:
         if start.invoked_at >= cancel.invoked_at:
@@ -186,7 +186,7 @@ def _was_running(life: Life, cancel: Record, facts: Facts) -> bool:
         again = any(
             end.answer != "done" and start.invoked_at <= end.invoked_at <= cancel.ends_at for end in life.ends
         )
-        if not again and not facts.is_hit(start.node, start.invoked_at, cancel.ends_at, timedelta(0)):
+        if not again and not facts.is_hit(start.node, start.invoked_at, cancel.ends_at, lease):
             return True
     return False
 
@@ -260,24 +260,26 @@ def _key(lives: list[Life]) -> Iterator[str]:
             yield "a second job was made while the first was not over"
     for life in lives:
         told = [each for each in life.enqueues if each.answer == "existing"]
-        if told and (life.final is None or life.state == "missing"):
+        if told and life.state == "missing":
             yield "answered existing, and there is no such job"
 
 
 def _agenda(subject: str, facts: Facts, until: datetime, grace: timedelta) -> list[Violation]:
     """What is pending in the end must be what one of the plans that may be in effect states, less what is over."""
     finals = [life.final for life in facts.steps.get(subject, ()) if life.final is not None]
-    answers = [
-        _against(plan, subject, finals, until - grace)
-        for plan in facts.plans_in_effect(subject, until)
-        if plan.steps is not None
-    ]
-    return min(answers, key=len, default=[])
+    plans = facts.plans_in_effect(subject, until)
+    stated = [plan.steps for plan in plans if plan.steps is not None]
+    if all(plan.answered_at is None for plan in plans):
+        # Perhaps none of them came to anything.
+        stated.append({})
+    return min((_against(steps, subject, finals, until - grace) for steps in stated), key=len)
 
 
-def _against(plan: Record, subject: str, finals: list[Record], overdue: datetime) -> list[Violation]:
+def _against(
+    steps: Mapping[str, datetime], subject: str, finals: list[Record], overdue: datetime
+) -> list[Violation]:
     found = []
-    stated = {(f"{subject}/{step}", due_at) for step, due_at in (plan.steps or {}).items()}
+    stated = {(f"{subject}/{step}", due_at) for step, due_at in steps.items()}
     over = {(final.key, final.due_at) for final in finals if final.state in _ENDED}
     pending = Counter((final.key, final.due_at) for final in finals if final.state in UNFINISHED)
     for key, due_at in sorted(stated):
@@ -300,7 +302,7 @@ def summarise(
     history: Iterable[Record], violations: Iterable[Violation] = ()
 ) -> dict[str, int | float | None]:
     """The figures of a run: how much was done, what was broken, and how long it took to recover from faults."""
-    records = sorted(history, key=lambda record: record.invoked_at)
+    records = list(history)
     facts = Facts(records)
     counts = Counter(record.op for record in records)
     broken = Counter(violation.invariant for violation in violations)

@@ -33,11 +33,9 @@ class Life:
     @property
     def over_at(self) -> datetime | None:
         """When it ended; None where nobody knows."""
-        return None if self.final is None or self.state == "missing" else _over_at(self.final)
-
-
-def _over_at(final: Record) -> datetime | None:
-    return NEVER if final.state in UNFINISHED else final.answered_at
+        if self.final is None or self.final.state is None:
+            return None
+        return NEVER if self.final.state in UNFINISHED else self.final.answered_at
 
 
 class Facts:

@@ -38,6 +38,11 @@ class Wanted:
     def kind(self) -> str:
         return f"sim.{self.mode}"
 
+    @property
+    def handles(self) -> dict[str, str | None]:
+        """What it can be cancelled by, besides its id."""
+        return {"kind": self.kind, "key": self.key, "subject": self.subject}
+
 
 class Caller:
     """Asks as one process does, and writes down what it was told."""
@@ -94,8 +99,11 @@ class Caller:
         self._write("enqueue", wanted.name, invoked_at, is_known=True, **facts)
         return made.id
 
-    async def cancel(self, names: Mapping[UUID, str], **which: Any) -> None:
-        """Cancel by id, by kind and key, or by subject; one record for each job that is answered for."""
+    async def cancel(self, wanted: Mapping[UUID, Wanted], **which: Any) -> None:
+        """Cancel by id, by kind and key, or by subject; one record for each job that is answered for.
+
+        Where no answer comes it may have been any that the question fits, of those that are known by then.
+        """
         invoked_at = self._now()
         try:
             async with self.process.bell.transaction() as tx:
@@ -103,13 +111,15 @@ class Caller:
         except _REFUSALS:
             return
         except (*LOSSES, asyncio.CancelledError):
-            for id in names if "id" not in which else [which["id"]]:
-                self._write("cancel", names.get(id, str(id)), invoked_at, is_known=False, job_id=str(id))
+            for id, job in wanted.items():
+                if which.items() <= {**job.handles, "id": id}.items():
+                    self._write("cancel", job.name, invoked_at, is_known=False, job_id=str(id))
             raise
         for each in answers:
             # By subject also jobs are cancelled whose enqueue has not been answered yet.
-            name, id = names.get(each.id, str(each.id)), str(each.id)
-            self._write("cancel", name, invoked_at, is_known=True, answer=each.answer, job_id=id)
+            name = wanted[each.id].name if each.id in wanted else str(each.id)
+            facts = {"answer": each.answer, "job_id": str(each.id)}
+            self._write("cancel", name, invoked_at, is_known=True, **facts)
 
     async def plan(
         self, subject: str, steps: Mapping[str, tuple[datetime, Mode]], *, is_ordered: bool

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import asyncpg
 
 from tests.simulation.loop import LIFE, Life
-from tests.simulation.wire import IDLE_SECONDS, Wire
+from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
 from timebell.db.pool import Database, Limits, Observer
 from timebell.db.queries import Query, load_queries, parse
 
@@ -73,7 +73,7 @@ class SimulatedConnection(asyncpg.Connection):
                 self.began_at = self.wire.now()
             return asyncpg.Connection.execute(self, query, *args)
 
-        return await self._carry(_name_and_parameters(query)[0], perform, args, 5.0)
+        return await self._carry(_name_and_parameters(query)[0], perform, args, LOCK_SECONDS)
 
     async def _carry(self, name: str, perform: Any, arguments: Any, lock_seconds: float | None) -> Any:
         if self.idle is not None:
@@ -120,7 +120,7 @@ def _lock_seconds(parameters: tuple[str, ...], given: tuple[Any, ...]) -> float 
     if "wait_ms" in parameters:
         return None
     if "lock_timeout" not in parameters:
-        return 5.0
+        return LOCK_SECONDS
     match = re.fullmatch(r"(\d+)(ms|s)", given[parameters.index("lock_timeout")])
     assert match is not None
     return int(match[1]) * _UNITS[match[2]]

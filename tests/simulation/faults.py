@@ -13,7 +13,7 @@ from tests.simulation.process import LEASE_SECONDS, Process
 from tests.simulation.wire import Moment, Statement, Wire
 from tests.simulation.world import Scene
 
-# The statements around which a fault is most telling.
+# The statements around which a fault is most telling, of a node and of a caller.
 _TELLING = (
     "start_jobs",
     "lock_job",
@@ -29,6 +29,7 @@ _TELLING = (
     "bury_nodes",
     "release_slots",
 )
+_TELLING_OF_CALLERS = ("insert_jobs", "COMMIT")
 
 
 class Injector:
@@ -82,7 +83,9 @@ class Injector:
 
     def _arm_kill(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])
-        self._armed.append((self._someone(), self._chance.choice(_TELLING), moment, "kill"))
+        name = self._someone()
+        telling = _TELLING if name.startswith("node") else _TELLING_OF_CALLERS
+        self._armed.append((name, self._chance.choice(telling), moment, "kill"))
 
     def _arm_pause(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])

@@ -16,7 +16,7 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any
 
 _ANSWER_SECONDS_MAX = 60.0
@@ -59,12 +59,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(selectors.SelectSelector())
         self.now_us = 0
         self.under_way = 0
+        # What was raised where nobody listens. A cluster outlives most of it, and it is a bug all the same.
+        self.bugs: list[BaseException] = []
         self.on_quiet: Callable[[], bool] = lambda: False
         self.on_silence: Callable[[], None] = lambda: None
         self.set_task_factory(_make_task)  # type: ignore[arg-type]
+        self.set_exception_handler(_note_bug)
 
     def time(self) -> float:
         return self.now_us / 1_000_000
+
+    def note_end(self, ended: asyncio.Task[Any]) -> None:
+        """The end of something that nobody awaits."""
+        if not ended.cancelled() and (error := ended.exception()) is not None:
+            self.bugs.append(error)
 
     def thaw(self, life: Life) -> None:
         life.is_frozen = False
@@ -119,6 +127,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._ready.append(handle)
 
 
+def _note_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    assert isinstance(loop, VirtualLoop)
+    loop.bugs.append(context.get("exception") or RuntimeError(context["message"]))
+
+
 def _make_task(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
 ) -> asyncio.Task[Any]:
@@ -127,5 +140,6 @@ def _make_task(
     life = LIFE.get() if context is None else context.get(LIFE)
     if life is not None:
         life.loops[made] = None
-        made.add_done_callback(lambda ended: life.loops.pop(ended, None))
+        # Whoever began it may be another process, and frozen when it ends.
+        made.add_done_callback(lambda ended: life.loops.pop(ended, None), context=Context())
     return made

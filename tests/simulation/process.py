@@ -13,21 +13,20 @@ from unittest.mock import patch
 
 from tests.simulation.database import SimulatedDatabase, altered
 from tests.simulation.loop import LIFE, Life, VirtualLoop
-from tests.simulation.wire import START, Wire
+from tests.simulation.wire import Wire
 from timebell.clock import Chance
 from timebell.config import Settings
 from timebell.db.wakeup import Wakeups, encode
-from timebell.engine import Engine, attempts, pruner, worker
+from timebell.engine import Engine, attempts, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine import store as engine_store
 from timebell.kernel import App, Registry, Timebell
 
-__all__ = ["AGES", "LEASE_SECONDS", "START", "Bus", "Process", "SimulatedClock", "stretched_loops"]
-
 LEASE_SECONDS = 8 * 3600.0
 _POOL_SIZE = 6
 # Statements are what a simulation pays for, so what production does by the second is done by the hour here. The
-# proportions are those of production; the limits of the settings are not meant for this.
+# proportions are those of production; the limits of the settings are not meant for this. How soon a plain job that
+# waited in memory is asked for again is not stretched, or it would run for hours after its cancel.
 _STRETCHED = {
     "lease_seconds": LEASE_SECONDS,
     "lease_margin_seconds": 1800.0,
@@ -57,7 +56,8 @@ def stretched_loops() -> Iterator[None]:
         patch.object(pruner, "EVERY_SECONDS", 86_400.0),
         patch.object(attempts, "_WATCH_SECONDS", 600.0),
         patch.object(worker, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
-        patch.object(worker, "_LOOK_AGAIN_SECONDS", 60.0),
+        patch.object(worker, "LOOK_AGAIN_SECONDS", 60.0),
+        patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
         altered(engine_store, "bury_nodes", AGES),
         altered(engine_store, "read_nodes", AGES),
     ):
@@ -158,7 +158,9 @@ class Process:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Let something go on as part of this process."""
-        return self.wire.loop.create_task(work, context=self.context)
+        made = self.wire.loop.create_task(work, context=self.context)
+        made.add_done_callback(self.wire.loop.note_end, context=self.wire.nobody)
+        return made
 
     async def begin(self, *, with_engine: bool) -> None:
         database = await SimulatedDatabase.made_for(self.life, self._url, self.wire, size=_POOL_SIZE)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import structlog
@@ -39,10 +41,11 @@ GRANT USAGE ON SCHEMA simulation TO timebell;
 GRANT SELECT, INSERT ON simulation.effects TO timebell;
 GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
 """
-_TABLES = (
-    "jobs, job_keys, dead_jobs, agendas, agenda_done, events, nodes, permits, breakers, queues, queue_rates, "
-    "queue_pauses, kinds, job_log"
-)
+_TABLES = """
+timebell.jobs, timebell.job_keys, timebell.dead_jobs, timebell.agendas, timebell.agenda_done, timebell.events,
+timebell.nodes, timebell.permits, timebell.breakers, timebell.queues, timebell.queue_rates, timebell.queue_pauses,
+timebell.kinds, timebell.job_log, simulation.effects
+"""
 _UNFINISHED = """
 SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
     CASE WHEN started_by IS NULL THEN 'pending' ELSE 'running' END AS state
@@ -113,6 +116,9 @@ class _Run:
         except DATABASE_ERRORS:
             # Whoever keeps the processes starts it again.
             self.loop.call_soon(self.injector.kill, process.life, context=self.wire.nobody)
+            return
+        if process.engine is not None:
+            await process.engine.wait()
 
     def _callers(self) -> list[Process]:
         return [each for name, each in self.injector.processes.items() if name.startswith("web")]
@@ -129,6 +135,8 @@ class _Run:
         while self.wire.now() < until and not (faults.done() and self._is_settled()):
             await asyncio.sleep(_LOOK_SECONDS)
         faults.cancel()
+        with suppress(asyncio.CancelledError):
+            await faults
         self.until = until
 
     def _is_settled(self) -> bool:
@@ -182,12 +190,13 @@ def run_seed(
     database: TestDatabase,
     days: float = 2,
     scene: Scene | None = None,
-    planted: Callable[[], AbstractContextManager[None]] = nullcontext,
+    planted: Callable[[], AbstractContextManager[Any]] = nullcontext,
     is_traced: bool = False,
 ) -> Result:
     began = time.perf_counter()
     trace = Trace(is_kept=is_traced)
-    with _quiet(), stretched_loops(), planted(), _monitor(database) as monitor:
+    bugs: list[BaseException] = []
+    with _logging_bugs(bugs), stretched_loops(), planted(), _monitor(database) as monitor:
         run = _Run(seed, scene or Scene(), database, monitor, trace)
         try:
             run.loop.run_until_complete(run.live(days, 2 + seed % 3))
@@ -197,7 +206,10 @@ def run_seed(
     lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
     return Result(
         seed=seed,
-        violations=check(run.history, until=run.until, grace=_GRACE, lease=lease),
+        violations=[
+            *check(run.history, until=run.until, grace=_GRACE, lease=lease),
+            *(_bug(error) for error in [*bugs, *run.loop.bugs]),
+        ],
         hash=trace.hash(),
         trace=trace.lines,
         history=run.history,
@@ -211,18 +223,28 @@ def _monitor(database: TestDatabase) -> Iterator[psycopg.Connection[Any]]:
     """The database as its administrator sees it, emptied as if it had just been made."""
     with psycopg.connect(database.admin_url, autocommit=True, row_factory=dict_row) as monitor:
         monitor.execute(_PREPARE)
-        tables = ", ".join(f"timebell.{name.strip()}" for name in _TABLES.split(","))
-        monitor.execute(f"TRUNCATE {tables}, simulation.effects RESTART IDENTITY")
+        monitor.execute(f"TRUNCATE {_TABLES} RESTART IDENTITY")
         monitor.execute("UPDATE timebell.slots SET owner = NULL, epoch = 0")
         monitor.execute("ALTER SEQUENCE timebell.incarnations RESTART")
         yield monitor
 
 
+def _bug(error: BaseException) -> Violation:
+    return Violation(
+        invariant="bug", key=type(error).__name__, text="".join(traceback.format_exception(error)).rstrip()
+    )
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """What the engine logs about all these faults is of no interest."""
+def _logging_bugs(bugs: list[BaseException]) -> Iterator[None]:
+    """What the engine logs about all these faults is of no interest, but for what it did not expect itself."""
+
+    def keep(logger: object, level: str, entry: MutableMapping[str, Any]) -> NoReturn:
+        bugs.append(sys.exception() or RuntimeError(entry["event"]))
+        raise structlog.DropEvent
+
     before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    structlog.configure(processors=[keep], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
         yield
     finally:

@@ -10,12 +10,11 @@ from timebell.testing.database import TestDatabase
 
 def _play(seed: int, days: float, database: TestDatabase) -> None:
     __tracebackhide__ = True
+    # Shown only where the test fails, however it does.
+    print(f"Play it again: python -m tests.simulation --seed {seed} --days {days:g} --trace")
     result = run_seed(seed, database=database, days=days)
     if result.violations:
-        found = "\n".join(str(violation) for violation in result.violations)
-        pytest.fail(
-            f"{found}\nPlay it again: python -m tests.simulation --seed {seed} --days {days:g} --trace"
-        )
+        pytest.fail("\n".join(str(violation) for violation in result.violations))
     assert any(record.op == "start" for record in result.history), (
         "a world in which nothing ran proves nothing"
     )

@@ -23,7 +23,7 @@ from tests.simulation.loop import Life, Stuck, VirtualLoop
 from tests.simulation.trace import Trace
 
 START = datetime(2030, 1, 7, tzinfo=UTC)
-_LOCK_SECONDS = 5.0
+LOCK_SECONDS = 5.0
 IDLE_SECONDS = 300.0
 _ROUNDS_TO_DIE = 1_000
 _GIVING_UP_SECONDS = 0.3
@@ -50,7 +50,7 @@ class Statement:
         self.answer = answer
         self.connection: Any = None
         self.arguments: tuple[Any, ...] = ()
-        self.lock_seconds: float | None = _LOCK_SECONDS
+        self.lock_seconds: float | None = LOCK_SECONDS
         self.io: asyncio.Task[Any] | None = None
         self.blockers: frozenset[int] = frozenset()
         self.has_timed_out = False
@@ -104,7 +104,7 @@ class Wire:
         *,
         connection: Any = None,
         arguments: tuple[Any, ...] = (),
-        lock_seconds: float | None = _LOCK_SECONDS,
+        lock_seconds: float | None = LOCK_SECONDS,
     ) -> Any:
         """Bring a statement to the database and its answer back."""
         if life.is_dead:
@@ -194,16 +194,11 @@ class Wire:
         assert statement.io is not None
         error = statement.io.exception()
         answer = None if error is not None else statement.io.result()
-        rows = (
-            f"{type(error).__name__}"
-            if error is not None
-            else len(answer)
-            if isinstance(answer, list)
-            else ""
-        )
-        self.trace.add(self.loop.now_us, statement.life.name, statement.name, rows)
+        told: object = len(answer) if isinstance(answer, list) else ""
         if error is not None:
-            self.counts[type(error).__name__] += 1
+            told = type(error).__name__
+            self.counts[told] += 1
+        self.trace.add(self.loop.now_us, statement.life.name, statement.name, told)
         self.on_statement(statement, "after")
         if statement.life.is_dead or statement.answer.done():
             return
@@ -243,7 +238,7 @@ class Wire:
             self.counts["blocked"] += 1
             self.trace.add(self.loop.now_us, statement.life.name, statement.name, "waits")
             if statement.lock_seconds is not None:
-                seconds = statement.lock_seconds or _LOCK_SECONDS
+                seconds = statement.lock_seconds or LOCK_SECONDS
                 self.loop.call_later(seconds, self._time_out, statement, context=self.nobody)
         statement.blockers = blockers
 

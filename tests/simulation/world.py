@@ -53,7 +53,6 @@ class World:
         self._record = record
         self._count = 0
         self._callers: list[Process] = []
-        self._ids: dict[UUID, str] = {}
         self._wanted: dict[UUID, Wanted] = {}
         self.is_over = False
 
@@ -141,7 +140,6 @@ class World:
     async def _noted(self, caller: Caller, wanted: Wanted) -> UUID | None:
         id = await caller.enqueue(wanted)
         if id is not None:
-            self._ids[id] = wanted.name
             self._wanted[id] = wanted
         return id
 
@@ -162,14 +160,14 @@ class World:
         self._let(other, self._cancel(other, id))
 
     async def _cancel(self, caller: Caller, id: UUID) -> None:
-        wanted = self._wanted.get(id)
+        wanted = self._wanted[id]
         sort = self._chance.random()
-        if wanted is not None and wanted.key is not None and sort < 0.4:
-            await caller.cancel(self._ids, kind=wanted.kind, key=wanted.key)
-        elif wanted is not None and wanted.subject is not None and sort < 0.5:
-            await caller.cancel(self._ids, subject=wanted.subject)
+        if wanted.key is not None and sort < 0.4:
+            await caller.cancel(self._wanted, kind=wanted.kind, key=wanted.key)
+        elif wanted.subject is not None and sort < 0.5:
+            await caller.cancel(self._wanted, subject=wanted.subject)
         else:
-            await caller.cancel(self._ids, id=id)
+            await caller.cancel(self._wanted, id=id)
 
     def _poison(self) -> None:
         """A job that kills its process, and others that are due beside it."""
@@ -187,7 +185,7 @@ class World:
             self._let(caller, self._noted(caller, wanted))
 
     def _hold(self) -> None:
-        ids = sorted(self._ids)[-12:]
+        ids = sorted(self._wanted)[-12:]
         if not ids:
             return
         held = self._chance.sample(ids, min(len(ids), 3))
@@ -231,10 +229,10 @@ class World:
             self._let(other, other.plan(subject, self._steps(), is_ordered=is_ordered))
 
     def rush(self, statement: Statement) -> None:
-        """A job is just about to be started or settled: now and then somebody changes his mind at this moment."""
+        """A job is just about to be started or settled: now and then somebody changes their mind at this moment."""
         if self.is_over or statement.name not in _TURNING or self._rush.random() >= self._scene.rush:
             return
-        ids = [each for each in _ids_in(statement) if each in self._ids]
+        ids = [each for each in _ids_in(statement) if each in self._wanted]
         if not ids or statement.life.is_dead:
             return
         caller = self._caller()
