@@ -63,7 +63,7 @@ def quotients(above: Mapping[int, float], below: Mapping[int, float]) -> list[fl
     return [above[number] / below[number] for number in above if number in below]
 
 
-def middle(numbers: Collection[float], digits: int = 0, *, unit: str = "") -> str:
+def middle(numbers: Collection[float], digits: int = 0) -> str:
     """The median, and from where to where the rounds went."""
     if not numbers:
         return "—"
@@ -71,7 +71,7 @@ def middle(numbers: Collection[float], digits: int = 0, *, unit: str = "") -> st
     def written(number: float) -> str:
         return f"{number:,.{digits}f}"
 
-    text = written(statistics.median(numbers)) + unit
+    text = written(statistics.median(numbers))
     lowest, highest = written(min(numbers)), written(max(numbers))
     return text if lowest == highest else f"{text} ({lowest}–{highest})"
 
@@ -84,14 +84,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def summary(results: Results) -> str:
     """What the first page shows."""
     rows = [["**Timebell**", *_own_cells(results)]]
-    rows += [[f"{_versioned(results, peer)}", *_peer_cells(results, peer)] for peer in results["peers"]]
-    own = results["conditions"]
+    rows += [[_versioned(results, peer), *_peer_cells(results, peer)] for peer in results["peers"]]
+    own, rounds = results["conditions"], results["size"]["rounds"]
+    measured = "Measured once" if rounds == 1 else f"Medians of {rounds} rounds"
     return "\n\n".join(
         [
             table(["", "drain, jobs/s", "enqueue, jobs/s", "late by, ms (p50 / p99)"], rows),
-            f"Medians of {results['size']['rounds']} rounds on {own['date']}, one process each on one server, "
+            f"{measured} on {own['date']}, one process each on one server, "
             f"{own['processors']} processors shared by everything, durable commits, "
-            f"PostgreSQL {own['postgresql']}. {_memory_sentence(results)}",
+            f"PostgreSQL {own['postgresql']}. {memory(results)}",
         ]
     )
 
@@ -210,7 +211,12 @@ def late(results: Results) -> str:
 
 
 def memory(results: Results) -> str:
-    return _memory_sentence(results)
+    run = _only(results, "drain future")
+    peak = max(by_round(results, "drain future", "peak_memory_mb").values())
+    return (
+        f"A worker beside {run['future']:,} future jobs, with {run['jobs']:,} due at once, "
+        f"held at most {peak:,.0f} MB of memory."
+    )
 
 
 def conditions(results: Results) -> str:
@@ -219,17 +225,21 @@ def conditions(results: Results) -> str:
     others = [
         run["weather"]["other_cpu"] for run in results["runs"] if run["weather"]["other_cpu"] is not None
     ]
-    busy = f", and other work used {min(others):.1f}–{max(others):.1f} of them" if others else ""
+    busy = f"; other work took {min(others):.1f}–{max(others):.1f} processors" if others else ""
     settings = ", ".join(f"`{name}` {value}" for name, value in own["settings"].items())
     libraries = ", ".join(f"{name} {version}" for name, version in own["versions"].items())
+    rounds, cells = "one round", "a cell is what was measured in that round"
+    if (number := results["size"]["rounds"]) > 1:
+        rounds = f"{number} rounds, every other one backwards"
+        cells = "a cell is the median of the rounds, with the lowest and the highest in parentheses"
     return "\n".join(
         [
-            f"- {own['date']}, commit {own['commit']}, {results['size']['rounds']} rounds, every other one backwards",
+            f"- {own['date']}, commit {own['commit']}, {rounds}",
             f"- {own['processor']}, {own['processors']} processors, {own['memory_gb']} GB of memory, {own['system']}",
             f"- PostgreSQL {own['postgresql']}, embedded, on the same machine: {settings}",
             f"- {libraries}",
             f"- load average when a measurement began {min(loads):.1f}–{max(loads):.1f}{busy}",
-            "- a cell is the median of the rounds, with the lowest and the highest in parentheses",
+            f"- {cells}",
         ]
     )
 
@@ -246,8 +256,8 @@ def _only(results: Results, name: str) -> Run:
 
 def _own_cells(results: Results) -> list[str]:
     rates = [by_round(results, name, *_OURS) for name in ("drain plain", "enqueue")]
-    late = _only(results, "late 100")
-    cells = [*map(_median, rates), f"{late['p50_ms']:,.1f} / {late['p99_ms']:,.1f}"]
+    run = _only(results, "late 100")
+    cells = [*map(_median, rates), f"{run['p50_ms']:,.1f} / {run['p99_ms']:,.1f}"]
     return [f"**{cell}**" for cell in cells]
 
 
@@ -255,8 +265,8 @@ def _peer_cells(results: Results, peer: str) -> list[str]:
     if peer in results["not_run"]:
         return [f"not run: {results['not_run'][peer]}", "", ""]
     rates = [by_round(results, f"peer {peer}", part, "per_s") for part in ("drain", "enqueue")]
-    late = _only(results, f"late {peer}")
-    return [*map(_median, rates), f"{late['p50_ms']:,.0f} / {late['p99_ms']:,.0f}"]
+    run = _only(results, f"late {peer}")
+    return [*map(_median, rates), f"{run['p50_ms']:,.0f} / {run['p99_ms']:,.0f}"]
 
 
 def _median(rounds: Mapping[int, float]) -> str:
@@ -287,12 +297,3 @@ def _with_extent(title: str, run: Run) -> str:
     if run.get("held_seconds"):
         return title.replace("held open", f"held open for {run['held_seconds']} s before and during")
     return title
-
-
-def _memory_sentence(results: Results) -> str:
-    run = _only(results, "drain future")
-    peak = max(by_round(results, "drain future", "peak_memory_mb").values())
-    return (
-        f"A worker beside {run['future']:,} future jobs, with {run['jobs']:,} due at once, "
-        f"held at most {peak:,.0f} MB of memory."
-    )

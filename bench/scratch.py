@@ -82,7 +82,9 @@ def _node() -> tuple[str, Path]:
     folder = SCRATCH / "node"
     node = shutil.which("node")
     if (node is None or shutil.which("npm") is None) and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install(["apt-get", "install", "-y", "-q", "nodejs", "npm"], "Node.js")
+        # A fresh machine has no list of packages yet, or an old one.
+        for step in (["update"], ["install", "-y", "--no-install-recommends", "nodejs", "npm"]):
+            _install(["apt-get", "-q", *step], "Node.js")
         node = shutil.which("node")
     npm = shutil.which("npm")
     if node is None or npm is None:

@@ -1,5 +1,5 @@
 // graphile-worker under the same work. Settings: the best of those tried, as the table says.
-// What the peers written in Python share is in common.py; this file keeps to it line by line.
+// What the peers written in Python share is in common.py; this file does the same in its own language.
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import process from "node:process";

@@ -50,10 +50,9 @@ def longest_wait(records: Sequence[Record]) -> float:
 def needless_starts(records: Sequence[Record]) -> int:
     """Starts of plain and external jobs beyond the first that no answer of their handler asked for."""
     starts = [each for each in records if each.op == "start" and each.mode != "transactional"]
-    asked = [each for each in records if each.op == "end" and each.answer in ("retry", "raised")]
-    again = {each.key for each in asked}
-    first = {each.key for each in starts}
-    return len(starts) - len(first) - len([each for each in asked if each.key in first & again])
+    begun = {each.key for each in starts}
+    failed = [each for each in records if each.op == "end" and each.answer in ("retry", "raised")]
+    return len(starts) - len(begun) - sum(each.key in begun for each in failed)
 
 
 def lateness(records: Iterable[Record], *prefixes: str) -> list[float]:

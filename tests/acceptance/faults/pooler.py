@@ -8,7 +8,8 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.acceptance.faults.servers import Kept, need_program, until
+from tests.acceptance.faults.servers import Kept, need_program
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import free_port
 from timebell.db.data_folder import DataFolder
 from timebell.db.server_user import server_user

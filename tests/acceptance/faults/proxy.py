@@ -42,7 +42,6 @@ class Proxy:
         self._accepting: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._stall_next = False
         self.port = 0
         self.delay = 0.0
         self.slice_bytes = _CHUNK_BYTES
@@ -50,7 +49,6 @@ class Proxy:
         self.lose_replies = False
         self.is_refusing = False
         self.lost_bytes = 0
-        self.accepted_count = 0
 
     async def start(self) -> Proxy:
         self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", self.port or None)
@@ -74,10 +72,6 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    @property
-    def open_count(self) -> int:
-        return len(self._links)
 
     def aim(self, port: int) -> None:
         """Lead new connections to another server; those that are open stay where they are."""
@@ -120,7 +114,6 @@ class Proxy:
         self.resume()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted_count += 1
         accepting = asyncio.create_task(self._accept(reader, writer))
         self._accepting.add(accepting)
         accepting.add_done_callback(self._accepting.discard)

@@ -68,15 +68,18 @@ def add_result(result: Result) -> None:
 
 
 def _commit() -> str:
-    """Empty where this is not a checkout."""
-    asked = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude=*"],
-        cwd=PAGE.parent,
-        capture_output=True,
-        text=True,
-        timeout=10,
-        check=False,
-    )
+    """Empty where this is not a checkout, or nobody can tell."""
+    try:
+        asked = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--exclude=*"],
+            cwd=PAGE.parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
     return asked.stdout.strip()
 
 

@@ -5,14 +5,12 @@ They run under the keeper of the embedded server, so none outlives the test run,
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import free_port
 from timebell.db import keeper
 from timebell.db.data_folder import DataFolder, is_alive, write_private
@@ -40,7 +39,6 @@ from timebell.kernel.migrations import KERNEL
 PASSWORD = "open-to-tests-alone"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 20.0
-_POLL_SECONDS = 0.02
 _CONNECTING = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 # Durable as in production; small, because several of these run beside each other.
 _SETTINGS: Mapping[str, str] = {
@@ -56,20 +54,6 @@ _SETTINGS: Mapping[str, str] = {
     "jit": "off",
     "logging_collector": "off",
 }
-
-
-async def until(
-    is_so: Callable[[], bool | Awaitable[bool]], seconds: float, what: str, *, poll: float = _POLL_SECONDS
-) -> float:
-    """Wait for other processes without holding up our own loop. Answers with the seconds that it took."""
-    began = time.monotonic()
-    while True:
-        answer = is_so()
-        if answer if isinstance(answer, bool) else await answer:
-            return time.monotonic() - began
-        if time.monotonic() > began + seconds:
-            raise AssertionError(f"waited {seconds:g} s in vain for {what}")
-        await asyncio.sleep(poll)
 
 
 def need_program(name: str, package: str) -> str:
@@ -155,8 +139,8 @@ class Kept:
     @property
     def pid(self) -> int | None:
         """The program itself, which is the keeper's only child."""
-        children = _children(self._keeper.pid)
-        return children[0] if children else None
+        below = children(self._keeper.pid)
+        return below[0] if below else None
 
     async def ended(self, seconds: float) -> None:
         """Until it has, by itself or because of something done to it."""
@@ -172,7 +156,8 @@ class Kept:
             self._keeper.stdin.close()
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that this one is the parent of."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -292,7 +277,7 @@ class Server:
         postmaster = self._files.postmaster()
         assert postmaster is not None, "there is nothing to kill"
         assert self._kept is not None
-        pids = [postmaster.pid, *_children(postmaster.pid)]
+        pids = [postmaster.pid, *children(postmaster.pid)]
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,33 +15,22 @@ import asyncpg
 
 from tests.acceptance.faults.node import start_node
 from tests.acceptance.faults.results import Result, add_result
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import READY_SECONDS, Process
 from tests.history import HistoryFile, Record, check, load, summarise
 
 DRAINED_SECONDS = 120.0
-_POLL_SECONDS = 0.05
 _FINALS = """
 SELECT key, id::text AS job_id, state, due_at, logged_at AS at FROM timebell.job_log WHERE state <> 'pending'
 UNION ALL SELECT key, id::text, CASE WHEN started_by IS NULL THEN 'pending' ELSE 'running' END, due_at, NULL
 FROM timebell.jobs
 """
-
-
 _LEFT_OVER = """
 SELECT count(*), min(key) AS one_of_them, kind, started_by, crash_count, attempt, version, min(run_at) AS run_at,
     s.owner, s.owner IN (SELECT incarnation FROM timebell.nodes) AS is_owned
 FROM timebell.jobs JOIN timebell.slots s USING (slot)
 GROUP BY kind, started_by, crash_count, attempt, version, s.owner ORDER BY run_at LIMIT 20
 """
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """For what happens in other processes, which no clock of ours can move."""
-    deadline = time.monotonic() + seconds
-    while not await condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:g} s in vain for {what}")
-        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _said(figures: dict[str, Any]) -> str:
@@ -186,7 +174,6 @@ class Stage:
         recovery_seconds: float | None = None,
         remark: str = "",
         measured: tuple[str, ...] = (),
-        grace: timedelta = timedelta(0),
     ) -> dict[str, Any]:
         """Read how it ended, note the result and judge the whole history; answers with its figures.
 
@@ -196,7 +183,7 @@ class Stage:
         await self._read_ends(ended)
         records = load(self.file)
         lease = timedelta(seconds=self.lease_seconds)
-        violations = check(records, until=ended, grace=grace, lease=lease)
+        violations = check(records, until=ended, grace=timedelta(0), lease=lease)
         figures: dict[str, Any] = dict(summarise(records, violations))
         self.note(f"{fault}: {figures}")
         if recovery_seconds is None:

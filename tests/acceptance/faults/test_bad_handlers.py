@@ -40,7 +40,7 @@ async def dead_names(stage: Stage) -> set[str]:
 @pytest.mark.req("U-2")
 async def test_handlers_that_hold_every_connection(make_stage: MakeStage) -> None:
     """The lease has a connection of its own, so the node lives on, and does the rest when it can."""
-    stage = make_stage(seed=10, lease_seconds=3.0, TIMEBELL_POOL_SIZE="5", TIMEBELL_OWNER_URL="")
+    stage = make_stage(seed=10, lease_seconds=3.0, TIMEBELL_POOL_SIZE="5")
     async with asking(stage.url, stage.owner_url, stage.history) as load:
         stage.launch("ada", program=PROGRAM, TIMEBELL_OWNER_URL=stage.owner_url)
         await stage.ready("ada")
@@ -101,7 +101,8 @@ async def revive_until_drained(stage: Stage, feeding: asyncio.Task[None]) -> int
         for name in [each for each, node in stage.nodes.items() if node.popen.poll() is not None]:
             died = datetime.now(UTC)
             stage.fault("kill", name, died, died)
-            await stage.start(name)
+            # Nobody waits until it is ready: another may die meanwhile, and that should be noted at once.
+            await stage.start(name, is_ready=False)
             deaths += 1
         if feeding.done() and not await stage.count("timebell.jobs"):
             await feeding
@@ -126,14 +127,15 @@ async def test_handlers_that_stop_the_loop_for_longer_than_a_lease(make_stage: M
         assert node.popen.poll() is None, node.words
     dead = await dead_names(stage)
     assert dead <= {f"block-{mode}-0" for mode in MODES}
-    await stage.verdict(
+    figures = await stage.verdict(
         *("F34", "handlers stop the event loop", "3 of 1,503 jobs, each for two leases"),
         remark=f"{len(dead)} of the 3 are dead, all others done",
     )
+    assert figures["recovered"] > 0, "nobody took anything over; nothing is proven"
 
 
 def note_blocks(stage: Stage) -> None:
-    """From its start to its end each of them kept its node from everything else."""
+    """From its start to its end each of them kept its node from everything else; the last may still do so."""
     blocks = [record for record in load_history(stage.file) if record.key.startswith("block-")]
     for start in [record for record in blocks if record.op == "start"]:
         ends = [
@@ -143,4 +145,4 @@ def note_blocks(stage: Stage) -> None:
             and (record.key, record.node) == (start.key, start.node)
             and record.invoked_at > start.invoked_at
         ]
-        stage.fault("pause", start.node, start.invoked_at, min(ends))
+        stage.fault("pause", start.node, start.invoked_at, min(ends, default=None))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import asking, feed
-from tests.acceptance.faults.stage import until
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import free_port
 from timebell.testing.database import TestDatabase
 

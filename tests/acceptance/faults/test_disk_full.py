@@ -19,7 +19,8 @@ import pytest
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import asking, feed
 from tests.acceptance.faults.measures import longest_wait
-from tests.acceptance.faults.servers import Server, mount_memory, unmount, until
+from tests.acceptance.faults.servers import Server, mount_memory, unmount
+from tests.acceptance.faults.waiting import until
 from tests.history import load as load_history
 
 MEGABYTE = 1024 * 1024
@@ -80,7 +81,7 @@ async def test_the_disk_is_full_for_a_while(
             injection = "for the log of PostgreSQL: it stops, and is started again once there is room"
         figures = await stage.verdict("F22", "no room on the disk", injection, recovery_seconds=wait)
         assert figures["jobs"] == count
-        assert wait <= 10
+        assert wait <= 5
         unknown = [each for each in load_history(stage.file) if each.op == "enqueue" and not each.answered_at]
         assert unknown, "nobody noticed that the disk was full; nothing is proven"
     finally:

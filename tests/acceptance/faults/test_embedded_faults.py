@@ -14,7 +14,9 @@ import pytest
 
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import Load, asking, feed
-from tests.acceptance.faults.stage import Stage, until
+from tests.acceptance.faults.servers import children
+from tests.acceptance.faults.stage import Stage
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import Process, free_port, postmaster_of, wait_gone
 from timebell.db.embedded import EmbeddedServer
 
@@ -76,8 +78,10 @@ async def test_the_machine_sleeps(make_stage: MakeStage, used_folder: Path) -> N
             began = datetime.now(UTC)
             pids = [process.popen.pid, *descendants(process.popen.pid)]
             tell(pids, signal.SIGSTOP)
-            await asyncio.sleep(2 * stage.lease_seconds)
-            tell(pids, signal.SIGCONT)
+            try:
+                await asyncio.sleep(2 * stage.lease_seconds)
+            finally:
+                tell(pids, signal.SIGCONT)
             stage.fault("pause", "ada", began, datetime.now(UTC))
         await feeding
         await stage.drained()
@@ -90,17 +94,7 @@ async def test_the_machine_sleeps(make_stage: MakeStage, used_folder: Path) -> N
 
 def descendants(pid: int) -> list[int]:
     """The processes below this one, however deep."""
-    parents: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            parents.setdefault(parent, []).append(int(status.parent.name))
-    found, unseen = list[int](), [pid]
-    while unseen:
-        below = parents.get(unseen.pop(), [])
-        found += below
-        unseen += below
-    return found
+    return [each for child in children(pid) for each in (child, *descendants(child))]
 
 
 def tell(pids: list[int], number: signal.Signals) -> None:

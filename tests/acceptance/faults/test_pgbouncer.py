@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import MODES, Load, Owed, asking
 from tests.acceptance.faults.measures import longest_call, longest_wait
+from tests.acceptance.faults.node import ROOT
 from tests.acceptance.faults.pooler import Bouncer
 from tests.acceptance.faults.servers import PASSWORD, need_program, served
 from tests.acceptance.faults.stage import Stage
@@ -24,7 +25,6 @@ from timebell.db.provision import ROLES
 TENANTS = ("red", "blue")
 PASSWORDS = dict.fromkeys(ROLES.values(), PASSWORD)
 BATCH = 10
-ROOT = SOURCE.parent
 
 
 async def feed_tenant(load: Load, stage: Stage, tenant: str, count: int, seconds: float) -> None:

@@ -34,12 +34,14 @@ async def test_postgresql_is_killed_and_restarted(make_stage: MakeStage, place: 
             await feeding
             await stage.drained()
         wait = longest_wait(load_history(stage.file))
+        # Not the next start of any job: plain ones that were held in memory begin without a database.
         stage.note(f"what was due when it came back began within {wait:.1f} s")
         figures = await stage.verdict(
-            "F5", "PostgreSQL dies", f"kill -9 of postmaster and children, {kills} times, restarted"
+            *("F5", "PostgreSQL dies", f"kill -9 of postmaster and children, {kills} times, restarted"),
+            recovery_seconds=wait,
         )
         assert figures["jobs"] == count
         assert figures["recovered"] == kills
-        assert figures["recovery_seconds_max"] <= 5
+        assert wait <= 5
         for node in stage.nodes.values():
             assert node.popen.poll() is None, node.words

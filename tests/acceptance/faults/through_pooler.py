@@ -53,12 +53,15 @@ async def pooler(server: EmbeddedServer) -> AsyncIterator[Bouncer]:
     folder.chmod(0o755)
     passwords = {name: server._passwords[role] for role, name in ROLES.items()}
     bouncer = await Bouncer(folder, server.port, passwords, pool_size=POOL_SIZE).start()
+    led_count = 0
     open_directly = Database.open.__func__  # type: ignore[attr-defined]
 
     async def open_through(
         cls: type[Database], /, url: str, *, pooled: bool = True, **options: Any
     ) -> Database:
-        through = re.sub(r"(@127\.0\.0\.1):\d+/", rf"\1:{bouncer.port}/", url)
+        nonlocal led_count
+        through, count = re.subn(r"(@127\.0\.0\.1):\d+/", rf"\1:{bouncer.port}/", url)
+        led_count += count
         opened: Database = await open_directly(cls, through, pooled=True, **options)
         return opened
 
@@ -66,3 +69,4 @@ async def pooler(server: EmbeddedServer) -> AsyncIterator[Bouncer]:
         patch.setattr(Database, "open", classmethod(open_through))
         yield bouncer
     await bouncer.stop()
+    assert led_count, "no pool went through the pooler; nothing is proven"
