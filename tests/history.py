@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tests.history_facts import EVERYBODY, UNFINISHED, Facts, Life
 from tests.history_records import NEVER, HistoryFile, Mode, Op, Record, load
@@ -195,10 +195,13 @@ def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
     """A job that only crashes may have killed: it must have been there each time, and alone the last time."""
     if life.state != "dead" or any(end.answer != "done" for end in life.ends):
         return
-    # A start may be marked and its node die before the handler begins, so it is the faults that are counted.
-    faults = sum(1 for fault in facts.faults if fault.key in ("kill", "pause"))
-    if faults < _CRASHES_MAX or not life.starts:
+    # A start may be marked and its node die before the handler begins, even each time, so it is the faults that count.
+    asked_at = min((each.invoked_at for each in life.enqueues), default=datetime.min.replace(tzinfo=UTC))
+    faults = sum(1 for fault in facts.faults if fault.key in ("kill", "pause") and fault.ends_at >= asked_at)
+    if faults < _CRASHES_MAX:
         yield "buried", f"dead, begun {len(life.starts)} times, and only {faults} nodes were hit"
+        return
+    if not life.starts:
         return
     last = life.starts[-1]
     for other in facts.lives.values():

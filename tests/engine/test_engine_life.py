@@ -65,6 +65,15 @@ async def test_a_stopped_engine_is_told_nothing_more(database_url: TestDatabase)
         assert (len(wakeups._watchers), len(wakeups._listeners)) == before
 
 
+async def test_an_engine_may_be_stopped_twice(database_url: TestDatabase) -> None:
+    """Whoever stops it on a signal need not know that somebody else did already."""
+    async with harness(database_url.url, [App(name="empty")]) as h:
+        await h.engine.start()
+        await h.engine.stop()
+        await h.engine.stop()
+        assert h.engine.complaints() == ["the engine is not running"]
+
+
 async def test_who_stays_hears_at_once_that_a_node_has_come_or_gone(database_url: TestDatabase) -> None:
     """Without the word it would find out at its next beat, and what is due meanwhile would be late."""
     async with harness(database_url.url, [App(name="empty")]) as stays:

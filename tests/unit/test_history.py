@@ -191,6 +191,11 @@ KEPT: dict[str, list[Record]] = {
         ),
         final(minute=35, state="dead"),
     ],
+    "buried: marked three times, and its node died before it began": [
+        enqueue(),
+        *(fault("kill", minute) for minute in (10, 20, 30)),
+        final(minute=35, state="dead"),
+    ],
 }
 
 BROKEN: list[tuple[str, list[Record]]] = [
@@ -271,6 +276,10 @@ BROKEN: list[tuple[str, list[Record]]] = [
         ],
     ),
     ("key", [enqueue(answer="existing", due=595, minute=1)]),
+    (
+        "buried",
+        [*(fault("kill", minute) for minute in (-3, -2, -1)), enqueue(), final(minute=35, state="dead")],
+    ),
     ("truth", [enqueue(), final()]),
     ("truth", [enqueue(), start(), end(answer="retry"), final()]),
     ("truth", [enqueue(), start(), cancel(10.5, "cancelled"), final(minute=10.5, state="cancelled")]),

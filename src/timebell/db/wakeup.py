@@ -76,7 +76,8 @@ class Wakeups:
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        self._listeners.remove(listener)
+        with suppress(ValueError):
+            self._listeners.remove(listener)
 
     def hint(self, hints: Iterable[tuple[int, datetime]]) -> None:
         """Tell whoever reads these slots. Called after the commit; never fails and never waits."""
@@ -93,7 +94,8 @@ class Wakeups:
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Callable[[], None]) -> None:
-        self._watchers.remove(watcher)
+        with suppress(ValueError):
+            self._watchers.remove(watcher)
 
     def announce(self) -> None:
         """Tell the others that who reads what has changed, so that they need not find out by themselves."""
