@@ -197,13 +197,14 @@ def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
         return
     # A start may be marked and its node die before the handler begins, even each time, so it is the faults that count.
     asked_at = min((each.invoked_at for each in life.enqueues), default=datetime.min.replace(tzinfo=UTC))
-    faults = sum(1 for fault in facts.faults if fault.key in ("kill", "pause") and fault.ends_at >= asked_at)
-    if faults < _CRASHES_MAX:
-        yield "buried", f"dead, begun {len(life.starts)} times, and only {faults} nodes were hit"
+    kills = _kills(life, facts, asked_at)
+    if len(kills) < _CRASHES_MAX:
+        yield "buried", f"dead, begun {len(life.starts)} times, and only {len(kills)} nodes were hit"
         return
-    if not life.starts:
+    last = life.starts[-1] if life.starts else None
+    if last is None or len(_kills(life, facts, last.invoked_at)) > 1:
+        # The crash that buried it may have been one in which it was marked and did not begin.
         return
-    last = life.starts[-1]
     for other in facts.lives.values():
         for start in other.starts if other is not life else ():
             beside = (
@@ -219,6 +220,16 @@ def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
                 and not facts.is_hit(last.node, last.invoked_at - _SOLITUDE, last.invoked_at, _SOLITUDE)
             ):
                 yield "buried", f"dead of a crash in which {other.key} ran beside it"
+
+
+def _kills(life: Life, facts: Facts, since: datetime) -> list[Record]:
+    """The faults from an instant to the job's end that cost a node its life."""
+    kills = [fault for fault in facts.faults if fault.key in ("kill", "pause")]
+    return [
+        each
+        for each in kills
+        if each.ends_at >= since and (life.over_at is None or each.invoked_at <= life.over_at)
+    ]
 
 
 def _replaced(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
