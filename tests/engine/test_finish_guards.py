@@ -129,17 +129,19 @@ async def test_one_lost_slot_refuses_its_own_rows_and_no_others(cluster: Cluster
     node = await cluster.node([app_of("plain", ran)])
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject=f"s:{n}") for n in range(64)])
-    slots = [job["slot"] for job in await owner.jobs()]
-    lost = min(slots)
+    slots = {job["id"]: job["slot"] for job in await owner.jobs()}
+    lost = min(slots.values())
     finish = node.stage.hold("before", "finish_jobs")
     await node.run_until(finish)
     await owner.rows("UPDATE timebell.slots SET owner = -1, epoch = epoch + 1 WHERE slot = $1", lost)
     await node.go_on(finish)
 
     assert {job["slot"] for job in await owner.jobs()} == {lost}
-    assert node.refused_count == slots.count(lost)
-    assert len(await owner.log("done")) == len(slots) - slots.count(lost)
-    assert len(ran) == len(set(ran)) == 64
+    of_lost = {id for id, slot in slots.items() if slot == lost}
+    assert {row["id"] for row in await owner.log("done")} == slots.keys() - of_lost
+    # The node does not know yet that the slot is not its own, and may have read those rows again.
+    assert node.refused_count >= len(of_lost)
+    assert sorted(id for id in ran if id not in of_lost) == sorted(slots.keys() - of_lost)
 
 
 @pytest.mark.req("U-2")
