@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -85,6 +85,7 @@ class Executor:
         timekeeper: Timekeeper,
         breakers: Breakers,
         chance: Chance,
+        may_begin: Callable[[int], bool],
     ) -> None:
         self._database = database
         self._store = store
@@ -93,6 +94,7 @@ class Executor:
         self._timekeeper = timekeeper
         self._breakers = breakers
         self._chance = chance
+        self._may_begin = may_begin
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
         )
@@ -132,6 +134,9 @@ class Executor:
                     job = await self._lock(running, tx)
                     guard = entry.row["guard"]
                     refusal = None if guard is None else await self._refuse(running, job, guard)
+                    if session.is_lost() or not self._may_begin(entry.incarnation):
+                        # It stood still and held the row no longer: a cancel may have been answered meanwhile.
+                        raise NotToBeHad
                     outcome = refusal or await self._run(running, job)
                     running.has_answered = True
                 finally:

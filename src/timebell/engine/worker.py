@@ -73,7 +73,14 @@ class Worker:
         self._limits = Limits(bell.database, store, node, timekeeper)
         self._breakers = Breakers(bell.database, store, bell.chance)
         self._executor = Executor(
-            bell.database, store, bell.registry, settings, timekeeper, self._breakers, bell.chance
+            bell.database,
+            store,
+            bell.registry,
+            settings,
+            timekeeper,
+            self._breakers,
+            bell.chance,
+            may_begin=node.may_begin,
         )
         self._settler = Settler(
             bell.database,
