@@ -252,13 +252,15 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncpgSession]:
         """A session in one transaction: committed at the end, rolled back on an error."""
         async with self.connection() as session:
-            await session.execute("BEGIN")
             try:
+                await session.execute("BEGIN")
                 yield session
+                done = await session.execute("COMMIT")
             except BaseException:
+                # Also where only the answer to BEGIN or COMMIT was given up: nobody else may find it still open.
                 await session.undo()
                 raise
-            if await session.execute("COMMIT") == "ROLLBACK":
+            if done == "ROLLBACK":
                 raise DatabaseError(
                     "nothing was committed, because a statement of the transaction had failed; let its error "
                     "leave the block, or put the statement between SAVEPOINT and ROLLBACK TO"
