@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,12 +16,10 @@ from typing import Any
 import asyncpg
 import orjson
 
-from timebell.clock import Chance
-from timebell.config import Settings
-from timebell.db.pool import Database
 from timebell.engine.background import DATABASE_ERRORS
 from timebell.engine.breakers import Breakers
 from timebell.engine.held import Entry
+from timebell.engine.node import Node
 from timebell.engine.settler import fence
 from timebell.engine.settling import (
     Attempt,
@@ -32,7 +30,8 @@ from timebell.engine.settling import (
 )
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
-from timebell.kernel.app import Handler, Registry
+from timebell.kernel.app import Handler
+from timebell.kernel.bell import Timebell
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
@@ -77,24 +76,17 @@ class Executor:
     """Runs one attempt and answers with the decision about it."""
 
     def __init__(
-        self,
-        database: Database,
-        store: EngineStore,
-        registry: Registry,
-        settings: Settings,
-        timekeeper: Timekeeper,
-        breakers: Breakers,
-        chance: Chance,
-        may_begin: Callable[[int], bool],
+        self, bell: Timebell, store: EngineStore, node: Node, timekeeper: Timekeeper, breakers: Breakers
     ) -> None:
-        self._database = database
+        settings = bell.settings
+        self._database = bell.database
         self._store = store
-        self._registry = registry
+        self._registry = bell.registry
         self._settings = settings
+        self._node = node
         self._timekeeper = timekeeper
         self._breakers = breakers
-        self._chance = chance
-        self._may_begin = may_begin
+        self._chance = bell.chance
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
         )
@@ -134,7 +126,7 @@ class Executor:
                     job = await self._lock(running, tx)
                     guard = entry.row["guard"]
                     refusal = None if guard is None else await self._refuse(running, job, guard)
-                    if session.is_lost() or not self._may_begin(entry.incarnation):
+                    if session.is_lost() or not self._node.may_begin(entry.incarnation):
                         # It stood still and held the row no longer: a cancel may have been answered meanwhile.
                         raise NotToBeHad
                     outcome = refusal or await self._run(running, job)

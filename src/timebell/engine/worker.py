@@ -72,16 +72,7 @@ class Worker:
         self._reader = Reader(store, node, self.held, timekeeper, settings)
         self._limits = Limits(bell.database, store, node, timekeeper)
         self._breakers = Breakers(bell.database, store, bell.chance)
-        self._executor = Executor(
-            bell.database,
-            store,
-            bell.registry,
-            settings,
-            timekeeper,
-            self._breakers,
-            bell.chance,
-            may_begin=node.may_begin,
-        )
+        self._executor = Executor(bell, store, node, timekeeper, self._breakers)
         self._settler = Settler(
             bell.database,
             store,
