@@ -20,10 +20,10 @@ up: $(READY) ## Run Timebell on its own PostgreSQL
 	exec $(BIN)/timebell up $(ARGS)
 
 test: lint ## Run the checks and every test that is not slow
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 test-all: lint packages ## Run the checks and every test, the slow ones too
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 faults: $(READY) packages ## Kill, stop and starve real processes, and write what came of it to docs/explanation/faults.md
 	mkdir -p build
@@ -62,7 +62,7 @@ format: $(READY) ## Put the code in the house format
 	$(BIN)/ruff format .
 
 bench: $(READY) ## Measure Timebell and its peers (ARGS=--quick to try it; ARGS="drain ..." for one bench alone)
-	exec $(BIN)/$(if $(filter drain enqueue late steady,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
+	exec $(BIN)/$(if $(filter drain enqueue late next plan steady,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

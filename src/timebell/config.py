@@ -210,6 +210,10 @@ class Settings:
     steps_max: int = _whole(100, 1, 1_000, "steps", "Steps in one agenda at most.")
     many_max: int = _whole(10_000, 1, 100_000, "jobs", "Jobs in one call of enqueue_many at most.")
 
+    horizon_days: int = _whole(60, 30, 90, "days", "How far ahead the occurrences of schedules are planned.")
+    plan_batch: int = _whole(500, 1, 5_000, "schedules", "Schedules planned in one transaction at most.")
+    plan_seconds: float = _number(60.0, 1, 3_600, "seconds", "Time between two looks for what to plan.")
+
     log_days: int = _whole(30, 1, 3_650, "days", "How long finished jobs are kept.")
     dead_days: int = _whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
     log_partitions_ahead_days: int = _whole(14, 2, 366, "days", "How far ahead the job log is prepared.")

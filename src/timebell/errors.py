@@ -5,11 +5,14 @@
     ├── InvalidInput              an argument is refused; nothing was written
     │   ├── NaiveInstant          a datetime without an offset
     │   ├── PayloadTooLarge       a payload over the limit
+    │   ├── RecurrenceError       a recurrence that is forbidden, undefined, too much work or never due
     │   ├── UnknownKind           no handler is registered for the kind
-    │   └── UnknownQueue          no queue of that name was declared
+    │   ├── UnknownQueue          no queue of that name was declared
+    │   └── UnknownTimezone       no timezone of that name is in the pinned data
     ├── KeyConflict               the key already stands for something else
     ├── NoTransaction             a verb was called outside an open transaction
     ├── NotFound                  no such job, queue or agenda for this tenant
+    ├── OldTimezoneData           plans were made with newer timezone data than this process has
     ├── DatabaseError             PostgreSQL cannot be used as it is
     │   ├── EmbeddedServerError   the embedded server cannot start, stop or be reached
     │   │   └── DataFolderInUse   another process already runs on the data folder
@@ -53,12 +56,31 @@ class PayloadTooLarge(InvalidInput):
     """The payload is over the limit; store the data yourself and pass its id."""
 
 
+class RecurrenceError(InvalidInput):
+    """A recurrence was refused: `part` is what is wrong with it, `reason` is why, `remedy` is what to write instead."""
+
+    def __init__(self, *, part: str, reason: str, remedy: str, field: str = "recurrence") -> None:
+        refusal = f"{reason}; {remedy}"
+        super().__init__(refusal if part == field else f"{part}: {refusal}", field=field)
+        self.part = part
+        self.reason = reason
+        self.remedy = remedy
+
+
 class UnknownKind(InvalidInput):
     """No handler is registered for this kind; add it to an App that this process loads."""
 
 
 class UnknownQueue(InvalidInput):
     """No queue of this name was declared; add `Queue(name=...)` to an App that this process loads."""
+
+
+class UnknownTimezone(InvalidInput):
+    """No timezone of this name is in the pinned data; give an IANA name, for example `Europe/Berlin`."""
+
+
+class OldTimezoneData(TimebellError):
+    """Plans were made with newer timezone data than this process has; upgrade the package `tzdata` here."""
 
 
 class KeyConflict(TimebellError):

@@ -93,3 +93,21 @@ def test_a_snapshot_is_held_for_as_long_as_it_was_asked() -> None:
     answer = bench("drain", "--jobs", "500", "--hold-snapshot", "--held-seconds", "3")
     assert answer["held_seconds"] == 3
     assert time.monotonic() - began > 3
+
+
+def test_recurrences_are_measured_without_a_server() -> None:
+    answer = bench("next", "--seconds", "1")
+    lines = answer["recurrences"]
+    assert isinstance(lines, list)
+    assert answer["slowest_per_s"] == min(line["per_s"] for line in lines)
+    # Processor time, and five times of what is promised, since other tests may run beside this one.
+    assert all(line["us"] <= 500 for line in lines)
+
+
+def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
+    answer = bench("plan", "--schedules", "300", "--due", "60", "--steps", "2")
+    assert answer["claimed"] == 60 + 1
+    for name in ("a_day_each", "a_horizon_each"):
+        part = answer[name]
+        assert isinstance(part, dict)
+        assert part["occurrences"] >= 60

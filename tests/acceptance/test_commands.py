@@ -158,6 +158,9 @@ async def test_the_doctor(database_url: TestDatabase) -> None:
         "clock",
         "role's lock_timeout",
         "job log",
+        "timezone data",
+        "database's timezones",
+        "plans' timezone data",
     ):
         assert verdicts[name] == "ok"
     assert verdicts["nodes"] == "warn"

@@ -55,7 +55,7 @@ REFUSED_NAMES: Mapping[str, str] = {
 ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/timebell/apps/marketplace/", "company", "two companies meet inside one tenant there"),
     ("src/timebell/apps/reminders/", "task", "a task is a to-do there"),
-    ("src/timebell/rules/recurrence", "cron", "the name of a syntax for recurrences"),
+    ("src/timebell/rules/", "cron", "the name of a syntax for recurrences"),
 )
 
 _KEYWORDS = frozenset({"FETCH"})

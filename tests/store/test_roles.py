@@ -23,11 +23,15 @@ GRANTED = {
     "jobs": EVERYTHING,
     "kinds": EVERYTHING,
     "nodes": EVERYTHING,
+    "occurrence_overrides": EVERYTHING,
+    "occurrences": EVERYTHING,
     "permits": EVERYTHING,
     "queue_pauses": EVERYTHING,
     "queue_rates": EVERYTHING,
     "queues": EVERYTHING,
+    "schedules": EVERYTHING,
     "slots": {"SELECT", "UPDATE"},
+    "timezones": EVERYTHING,
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.rules.agenda import UNPAID, Late, OwedStep, Reconciled, UnfinishedStep, reconcile
+from timebell.rules.agenda import UNPAID, Late, OwedStep, Reconciled, UnfinishedStep, begin, reconcile
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -174,6 +174,14 @@ def jobs_in(change: Reconciled) -> list[UUID]:
 def steps_in(change: Reconciled) -> list[str]:
     paired = [step for step, _ in [*change.kept, *change.changed, *change.moved]]
     return [step.key for step in [*paired, *change.added, *(s for s, _ in change.skipped), *change.done]]
+
+
+@given(steps=STEPS)
+@QUICK
+def test_beginning_is_setting_where_there_was_nothing(steps: list[OwedStep]) -> None:
+    added, skipped = begin(steps, NOW)
+    change = reconcile(steps, (), (), NOW)
+    assert (tuple(added), tuple(skipped)) == (change.added, change.skipped)
 
 
 @given(steps=STEPS, jobs=JOBS, ends=ENDS)

@@ -50,6 +50,10 @@ def test_passwords_do_not_reach_the_log(given: str, shown: str) -> None:
         (3.0, "3"),
         (AT + timedelta(microseconds=1_500), "2026-01-05 09:00:00.001Z"),
         (["a", 2], "a, 2"),
+        (timedelta(0), "PT0S"),
+        (timedelta(days=-2, hours=-1), "-PT49H"),
+        (timedelta(minutes=90, seconds=1.5), "PT1H30M1.5S"),
+        (timedelta(seconds=100), "PT1M40S"),
         ({"a": UUID(int=1)}, '{"a":"00000000-0000-0000-0000-000000000001"}'),
     ],
 )

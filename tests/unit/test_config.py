@@ -33,6 +33,8 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "offset_days_max": (3660, 1, 36_600),
     "steps_max": (100, 1, 1000),
     "many_max": (10_000, 1, 100_000),
+    "horizon_days": (60, 30, 90),
+    "plan_batch": (500, 1, 5000),
     "log_days": (30, 1, 3650),
     "dead_days": (180, 1, 3650),
     "log_partitions_ahead_days": (14, 2, 366),
@@ -50,6 +52,7 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "grid_ms": (1.0, 0.1, 100.0),
     "job_timeout_seconds": (300.0, 0.1, 86_400.0),
     "stop_seconds": (5.0, 0.0, 600.0),
+    "plan_seconds": (60.0, 1.0, 3600.0),
 }
 OTHERS: dict[str, Any] = {
     "database_url": None,

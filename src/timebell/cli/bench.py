@@ -10,8 +10,10 @@ import click
 
 from timebell.bench.drain import drain as measure_drain
 from timebell.bench.enqueue import enqueue as measure_enqueue
+from timebell.bench.following import following as measure_following
 from timebell.bench.ground import MODES
 from timebell.bench.late import late as measure_late
+from timebell.bench.plan import plan as measure_plan
 from timebell.bench.steady import steady as measure_steady
 from timebell.cli.common import run
 from timebell.cli.logs import set_up_logs
@@ -77,6 +79,35 @@ def late(as_json: bool, **what: Any) -> None:
     _show(measure_late(**what), as_json)
 
 
+@bench.command(short_help="Occurrences planned a second.")
+@click.option(
+    "--schedules",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(1, 10_000_000),
+    help="Active schedules, most of which need nothing.",
+)
+@click.option(
+    "--due",
+    default=1_000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Schedules that must be planned.",
+)
+@click.option(
+    "--steps",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 10),
+    help="What each occurrence owes.",
+)
+@_data
+@_json
+def plan(as_json: bool, **what: Any) -> None:
+    """Occurrences that one planner writes a second, and what a look costs that finds nothing to plan."""
+    _show(measure_plan(**what), as_json)
+
+
 @bench.command(short_help="Jobs written and paid at the same time.")
 @_rate
 @_seconds
@@ -86,6 +117,22 @@ def late(as_json: bool, **what: Any) -> None:
 def steady(as_json: bool, **what: Any) -> None:
     """Jobs written and paid at the same time, and what is left at the end."""
     _show(measure_steady(**what), as_json)
+
+
+@bench.command("next", short_help="Recurrences asked when they are due next, a second.")
+@_seconds
+@_json
+def following(as_json: bool, **what: Any) -> None:
+    """How often in a second one can ask when a recurrence is due next. Needs no database."""
+    result = run(measure_following(**what))
+    if as_json:
+        print_json(result)
+        return
+    rows = [
+        (line["recurrence"], line["start_local"].date().isoformat(), line["per_s"], line["us"])
+        for line in result["recurrences"]
+    ]
+    print_table(["recurrence", "start", "per second", "µs each"], rows, empty="")
 
 
 def _show(measuring: Coroutine[Any, Any, dict[str, Any]], as_json: bool) -> None:

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -15,20 +14,21 @@ import click
 
 from timebell.cli.common import json_option, place_options, run, settings_of
 from timebell.cli.printing import print_json, print_table
+from timebell.cli.timezone_copies import OwnCopy, own_copy, system_offsets, system_version, told
 from timebell.clock import SystemClock
 from timebell.config import Settings
 from timebell.db.migrate import SERVER_MAJOR_MIN
-from timebell.db.probe import ServerFacts, ask_server, hears_wakeups
+from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_offsets
 from timebell.engine.background import DATABASE_ERRORS
 from timebell.errors import TimebellError
 from timebell.kernel.app import Registry
 from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import Health
+from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
+from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.server import BUILT_IN, Place, database_place, open_bell
 
 Verdict = Literal["ok", "warn", "fail"]
 
-_SYSTEM_TIMEZONES = Path("/usr/share/zoneinfo/tzdata.zi")
 _SKEW_SECONDS_MAX = 1.0
 _SNAPSHOT_SECONDS_MAX = 600.0
 _LATE_SECONDS_MAX = 60.0
@@ -65,7 +65,8 @@ def doctor(as_json: bool, config: Path | None, data: Path | None) -> None:
 
 
 async def _examine(settings: Settings) -> list[Finding]:
-    findings = [_timezones()]
+    ours = own_copy(_here())
+    findings = [_timezones(), _system_timezones(ours)]
     try:
         async with database_place(settings, "find") as place:
             facts = await ask_server(place.url, seconds=settings.connect_seconds)
@@ -73,7 +74,7 @@ async def _examine(settings: Settings) -> list[Finding]:
             findings.append(Finding(name="connection", verdict="ok", found=connected))
             findings += [_version(facts), _clock(facts), *_role(facts, settings)]
             findings.append(await _wakeups(place, settings))
-            findings += await _insides(place, settings)
+            findings += await _insides(place, settings, ours)
             if place.embedded is not None:
                 findings.append(_disk(place.embedded.folder))
     except _FAILURES as error:
@@ -89,21 +90,65 @@ async def _examine(settings: Settings) -> list[Finding]:
 
 
 def _timezones() -> Finding:
-    ours = str(import_module("tzdata").IANA_VERSION)
-    found = f"{ours} (tzdata {version('tzdata')})"
-    try:
-        with _SYSTEM_TIMEZONES.open(encoding="ascii", errors="replace") as file:
-            system = file.readline(100).removeprefix("# version ").strip()
-    except OSError:
-        return Finding(name="timezone data", verdict="ok", found=found)
-    if system == ours:
-        return Finding(name="timezone data", verdict="ok", found=f"{found}, the system's is the same")
+    found = f"{TIMEZONE_VERSION} (tzdata {version('tzdata')})"
+    return Finding(name="timezone data", verdict="ok", found=found)
+
+
+def _system_timezones(ours: OwnCopy) -> Finding:
+    name = "system's timezones"
+    theirs = system_offsets(ours)
+    if theirs is None:
+        return Finding(name=name, verdict="ok", found="it has none of its own")
+    found = system_version() or "of a version that it does not tell"
+    wrong = ours.differing(theirs)
+    if not wrong:
+        return Finding(name=name, verdict="ok", found=f"{found}, the same for the next two years")
     return Finding(
-        name="timezone data",
+        name=name,
         verdict="warn",
-        found=f"{found}, the system's is {system}",
+        found=f"{found}, which differs for {told(wrong)}",
         remedy="Timebell uses its own; bring the older one up to date, so that other programs agree",
     )
+
+
+async def _database_timezones(ours: OwnCopy, place: Place, used: list[TimezoneLine]) -> Finding:
+    """Timebell computes no local time in SQL, so a difference matters only to queries that people write."""
+    name = "database's timezones"
+    theirs = await timezone_offsets(place.url, list(ours.offsets), ours.moments)
+    wrong = ours.differing(theirs)
+    if not wrong:
+        return Finding(name=name, verdict="ok", found="the same for the next two years")
+    planned = sorted({line.timezone for line in used}.intersection(wrong))
+    if not planned:
+        return Finding(
+            name=name, verdict="ok", found=f"differ for {told(wrong)}, in which nothing is planned"
+        )
+    return Finding(
+        name=name,
+        verdict="warn",
+        found=f"differ for {told(planned)}, in which schedules are planned",
+        remedy="do not convert these with AT TIME ZONE in queries of your own, or update the server's data",
+    )
+
+
+def _planned_timezones(used: list[TimezoneLine]) -> Finding:
+    name = "plans' timezone data"
+    newest = max((line.version for line in used), default=None)
+    if newest is None:
+        return Finding(name=name, verdict="ok", found="nothing is planned yet")
+    if newest <= TIMEZONE_VERSION:
+        return Finding(name=name, verdict="ok", found=newest)
+    return Finding(
+        name=name,
+        verdict="fail",
+        found=f"{newest}, newer than {TIMEZONE_VERSION} here, so a node that runs here does not plan",
+        remedy="install the tzdata package of that version here too",
+    )
+
+
+def _here() -> datetime:
+    """What this machine's own clock says, which nothing but a comparison may rely on."""
+    return datetime.now(UTC)  # noqa: TID251
 
 
 def _version(facts: ServerFacts) -> Finding:
@@ -114,9 +159,7 @@ def _version(facts: ServerFacts) -> Finding:
 
 
 def _clock(facts: ServerFacts) -> Finding:
-    # The comparison is with this machine's own clock, which nothing else relies on.
-    here = datetime.now(UTC)  # noqa: TID251
-    skew = (here - facts.now).total_seconds() - facts.round_trip_seconds / 2
+    skew = (_here() - facts.now).total_seconds() - facts.round_trip_seconds / 2
     found = f"this machine is {skew:+.3f} s from the database"
     if abs(skew) <= _SKEW_SECONDS_MAX + facts.round_trip_seconds:
         return Finding(name="clock", verdict="ok", found=found)
@@ -181,15 +224,26 @@ async def _wakeups(place: Place, settings: Settings) -> Finding:
     )
 
 
-async def _insides(place: Place, settings: Settings) -> list[Finding]:
+async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Finding]:
     try:
         async with open_bell(place, settings, Registry([BUILT_IN])) as bell:
-            health = await Insights(bell.database, SystemClock()).health()
+            insights = Insights(bell.database, SystemClock())
+            health, used = await insights.health(), await insights.timezones()
+            parked = await insights.parked_schedules()
     except _FAILURES as error:
         # The error's own text names the remedy.
         return [Finding(name="schema", verdict="fail", found=str(error) or type(error).__name__)]
     fits = Finding(name="schema", verdict="ok", found="fits this version")
-    return [fits, _nodes(health), _lateness(health), _log(health, settings), _snapshot(health)]
+    return [
+        fits,
+        _nodes(health),
+        _lateness(health),
+        _log(health, settings),
+        _snapshot(health),
+        _schedules(parked),
+        _planned_timezones(used),
+        await _database_timezones(ours, place, used),
+    ]
 
 
 def _nodes(health: Health) -> Finding:
@@ -222,6 +276,19 @@ def _log(health: Health, settings: Settings) -> Finding:
         verdict="warn" if days > 0 else "fail",
         found=found,
         remedy="a running node prepares it; start one, or look in its log for why it cannot",
+    )
+
+
+def _schedules(parked: list[ParkedSchedule]) -> Finding:
+    if not parked:
+        return Finding(name="schedules", verdict="ok", found="none is parked")
+    last = parked[0]
+    many = f"{len(parked)} are parked, the last" if len(parked) > 1 else "one is parked"
+    return Finding(
+        name="schedules",
+        verdict="warn",
+        found=f"{many}, {last.id} of the tenant {last.tenant}: {last.reason}",
+        remedy="correct it, or `timebell schedules resume ID` once the cause is gone; the others are planned",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,17 +16,19 @@ from rich.table import Table
 from timebell.kernel.paging import Page
 
 _UNBROKEN_MAX = 36
-_WIDTH_MAX = 400
+_WIDTH_MAX = 1_000
 
 
 def plain(value: Any) -> Any:
-    """Records as mappings, in the order of their fields; orjson knows the rest."""
+    """Records as mappings, in the order of their fields, and durations as text; orjson knows the rest."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
+    if isinstance(value, timedelta):
+        return duration(value)
     # The driver has ids of a class of its own, which orjson does not take for ids.
     return str(value) if isinstance(value, UUID) else value
 
@@ -95,11 +97,24 @@ def text(value: Any) -> str:
         return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, float):
         return f"{value:,.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, timedelta):
+        return duration(value)
     if isinstance(value, UUID | str | int):
         return str(value)
     if isinstance(value, list | tuple):
         return ", ".join(text(each) for each in value)
     return orjson.dumps(plain(value)).decode()
+
+
+def duration(value: timedelta) -> str:
+    """As ISO 8601 writes it, in the units that no change of clocks makes longer or shorter."""
+    microseconds = abs(value) // timedelta(microseconds=1)
+    minutes, rest = divmod(microseconds, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1e6:.6f}".rstrip("0").rstrip(".")
+    parts = [(str(hours), "H"), (str(minutes), "M"), (seconds, "S")]
+    told = "".join(f"{amount}{unit}" for amount, unit in parts if amount != "0")
+    return f"{'-' if value < timedelta(0) else ''}PT{told or '0S'}"
 
 
 def _console() -> Console:

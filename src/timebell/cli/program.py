@@ -14,8 +14,10 @@ from timebell.cli.check import check
 from timebell.cli.doctor import doctor
 from timebell.cli.jobs import dead, jobs, journey
 from timebell.cli.logs import without_passwords
+from timebell.cli.preview import schedule
 from timebell.cli.processes import config, migrate, up, work
 from timebell.cli.queues import nodes, queues
+from timebell.cli.schedules import schedules
 from timebell.engine.background import DATABASE_ERRORS
 from timebell.errors import ConfigurationError, InvalidInput, TimebellError
 from timebell.version import __version__
@@ -31,7 +33,22 @@ def program() -> None:
     """Durable time for applications: what is owed, to whom and when."""
 
 
-for command in (up, work, migrate, bench, check, doctor, config, jobs, dead, journey, queues, nodes):
+for command in (
+    up,
+    work,
+    migrate,
+    bench,
+    check,
+    doctor,
+    config,
+    jobs,
+    dead,
+    journey,
+    schedule,
+    schedules,
+    queues,
+    nodes,
+):
     program.add_command(command)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,13 @@ from timebell.errors import DatabaseUnavailable
 
 _CHANNEL = "timebell_probe"
 _ROLE_SETTINGS = ("lock_timeout", "jit", "idle_in_transaction_session_timeout", "statement_timeout")
+_OFFSETS = """
+SELECT zone.name, array_agg(
+    extract(epoch FROM (moment AT TIME ZONE zone.name) - (moment AT TIME ZONE 'UTC'))::integer ORDER BY moment
+) AS offsets
+FROM pg_catalog.pg_timezone_names AS zone, unnest($2::timestamptz[]) AS moment
+WHERE zone.name = ANY($1::text[]) GROUP BY zone.name
+"""
 _SETTINGS = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY($1::text[]) ORDER BY name"
 
 
@@ -71,6 +78,15 @@ async def ask_server(url: str, *, seconds: float = 10.0) -> ServerFacts:
         round_trip_seconds=round_trip,
         settings={row["name"]: row["setting"] for row in rows},
     )
+
+
+async def timezone_offsets(
+    url: str, names: Sequence[str], moments: Sequence[datetime], *, seconds: float = 10.0
+) -> dict[str, list[int]]:
+    """By how many seconds the server's clocks are ahead of UTC at each moment, of the timezones that it knows."""
+    async with bare_connection(url, seconds=seconds) as connection:
+        rows = await connection.fetch(_OFFSETS, list(names), list(moments))
+    return {row["name"]: row["offsets"] for row in rows}
 
 
 async def hears_wakeups(url: str, *, seconds: float = 2.0) -> bool:

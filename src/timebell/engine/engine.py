@@ -16,6 +16,7 @@ from timebell.db.pool import AsyncpgSession
 from timebell.engine.background import DATABASE_ERRORS
 from timebell.engine.loop import Loop
 from timebell.engine.node import Node
+from timebell.engine.planner import Planner
 from timebell.engine.pruner import Pruner
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
@@ -50,6 +51,7 @@ class Engine:
             is_alone=is_alone,
         )
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
+        self.planner = Planner(bell)
         self.pruner = Pruner(bell.database, self.store, settings)
         self._lease_connection: asyncpg.Connection | None = None
         self._nodes_changed = asyncio.Event()
@@ -64,6 +66,7 @@ class Engine:
                 woken=self.worker.woken,
                 grid_seconds=settings.grid_ms / 1000,
             ),
+            Loop("planner", self.planner.tick, chance=bell.chance),
             Loop("pruner", self.pruner.tick, chance=bell.chance),
             Loop("wakeups", self._tick_wakeups, chance=bell.chance),
         ]
@@ -200,6 +203,7 @@ class Engine:
         """
         before = self._settled_count()
         await self.beat()
+        await self.planner.run_due(self.timekeeper.now())
         await self.worker.look_around()
         self.worker.sweep()
         for _ in range(_PASSES_MAX):
@@ -221,8 +225,8 @@ class Engine:
         now = self.timekeeper.now()
         async with self.bell.database.connection() as session:
             stored = await self.store.read_next_due(session, after=now)
-        held = self.worker.next_instant()
-        later = [instant for instant in (stored, held) if instant is not None and instant > now]
+        held, planned = self.worker.next_instant(), await self.planner.next_instant()
+        later = [instant for instant in (stored, held, planned) if instant is not None and instant > now]
         return min(later, default=None)
 
 

@@ -5,6 +5,14 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.job import Job
 from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.schedule_models import (
+    Occurrence,
+    OccurrenceChange,
+    OrphanedOverride,
+    Schedule,
+    ScheduleChange,
+    ScheduleDiff,
+)
 from timebell.kernel.transaction import Transaction
 
 __all__ = [
@@ -18,10 +26,16 @@ __all__ = [
     "Enqueued",
     "Handler",
     "Job",
+    "Occurrence",
+    "OccurrenceChange",
+    "OrphanedOverride",
     "Outcome",
     "Queue",
     "Registry",
     "Retry",
+    "Schedule",
+    "ScheduleChange",
+    "ScheduleDiff",
     "Snooze",
     "Step",
     "Timebell",

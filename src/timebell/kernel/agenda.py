@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import orjson
 
 from timebell.clock import Ids
 from timebell.config import Settings
-from timebell.db.pool import Row
+from timebell.db.pool import Row, Session
 from timebell.errors import InvalidInput
+from timebell.kernel.agenda_rows import (
+    SKIPPED,
+    UNTOLD,
+    Begun,
+    Settling,
+    StatedAgenda,
+    about,
+    begun_columns,
+    begun_diff,
+    by_subject,
+    columns_of,
+    compared,
+    diff_of,
+    job_fields,
+)
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import encode_payload, insert_columns, move_columns
-from timebell.kernel.models import REASON_MAX, AgendaDiff, Step, StepChange, check_name
+from timebell.kernel.models import REASON_MAX, AgendaDiff, Step, check_name
 from timebell.kernel.store import Store
 from timebell.kernel.transaction import Transaction, check_transaction
-from timebell.rules.agenda import OwedStep, Reconciled, UnfinishedStep, reconcile
+from timebell.rules.agenda import OwedStep, begin
 
 
 class AgendaWriter:
@@ -45,18 +61,105 @@ class AgendaWriter:
         check_name("reason", reason, longest=REASON_MAX, required=True)
         check_name("actor", actor)
         check_name("correlation_id", correlation_id)
-        owed = [await self._owed(tx, step, anchor, order) for order, step in enumerate(self._checked(steps))]
-        agenda = await self._store.lock_agenda(tx.session, tenant=tx.tenant, subject=subject, anchor=anchor)
-        unfinished, given_up = _unfinished(
-            await self._store.read_agenda(tx.session, tenant=tx.tenant, subject=subject), tx
+        stated = await self.stated(
+            tx.session,
+            tenant=tx.tenant,
+            subject=subject,
+            anchor=anchor,
+            steps=steps,
+            correlation_id=correlation_id,
         )
+        locked = await self._store.lock_agenda(tx.session, tenant=tx.tenant, subject=subject, anchor=anchor)
+        unfinished = await self._store.read_agenda(tx.session, tenant=tx.tenant, subject=subject)
         done = await self._store.read_agenda_done(tx.session, tenant=tx.tenant, subject=subject)
-        ends = [(row["step"], row["due_at"].astimezone(UTC), row["state"]) for row in done]
-        change = reconcile(owed, unfinished, ends, agenda["now"])
-        added = await self._write(
-            tx, subject, agenda["revision"], change, given_up, reason, actor, correlation_id
+        settling = self._settling(tx, stated, locked, unfinished, done)
+        await self._write(tx, [settling], reason, actor)
+        return diff_of(settling.revision, settling.change, settling.added, reason)
+
+    async def set_many(
+        self, tx: Transaction, agendas: Sequence[StatedAgenda], *, reason: str, actor: str | None
+    ) -> dict[str, AgendaDiff]:
+        """As `set` for several subjects of one tenant, in a few statements for all; answers by subject."""
+        check_transaction(tx)
+        if not agendas:
+            return {}
+        subjects = [agenda.subject for agenda in agendas]
+        locked = await self._store.lock_agendas(
+            tx.session, tenant=tx.tenant, subjects=subjects, anchors=[agenda.anchor for agenda in agendas]
         )
-        return _diff(agenda["revision"], change, added, reason)
+        unfinished = by_subject(
+            await self._store.read_agendas(tx.session, tenant=tx.tenant, subjects=subjects)
+        )
+        done = by_subject(
+            await self._store.read_agendas_done(tx.session, tenant=tx.tenant, subjects=subjects)
+        )
+        rows = {row["subject"]: row for row in locked}
+        settling = [
+            self._settling(tx, agenda, rows[agenda.subject], unfinished[agenda.subject], done[agenda.subject])
+            for agenda in agendas
+        ]
+        await self._write(tx, settling, reason, actor)
+        return {one.agenda.subject: diff_of(one.revision, one.change, one.added, reason) for one in settling}
+
+    async def stated(
+        self,
+        session: Session,
+        *,
+        tenant: str,
+        subject: str,
+        anchor: datetime | None,
+        steps: Sequence[Step],
+        correlation_id: str | None = None,
+    ) -> StatedAgenda:
+        """Check what should be owed about one of many subjects, before anything is written about any."""
+        return StatedAgenda(
+            tenant=tenant,
+            subject=subject,
+            anchor=anchor,
+            owed=await self._owed(session, steps, anchor),
+            correlation_id=correlation_id,
+        )
+
+    async def begin_many(
+        self, session: Session, agendas: Sequence[StatedAgenda], *, is_told: bool = True
+    ) -> Begun:
+        """As `set` for each of them, in a few statements for all, since nothing has to be compared.
+
+        A subject that has an agenda already is left as it is; `set` must be asked about it. Whoever does not want to
+        be told gets diffs without steps.
+        """
+        if not agendas:
+            return Begun(diffs=(), due=())
+        fresh = await self._store.begin_agendas(
+            session,
+            columns={
+                "tenants": [agenda.tenant for agenda in agendas],
+                "subjects": [agenda.subject for agenda in agendas],
+                "anchors": [agenda.anchor for agenda in agendas],
+            },
+        )
+        named = {(row["tenant"], row["subject"]): row["now"] for row in fresh}
+        diffs: list[AgendaDiff | None] = []
+        begun: list[tuple[StatedAgenda, OwedStep, UUID]] = []
+        skipped: list[dict[str, Any]] = []
+        ids = iter(self._ids.many(sum(len(agenda.owed) for agenda in agendas)))
+        for agenda in agendas:
+            now = named.get((agenda.tenant, agenda.subject))
+            if now is None:
+                diffs.append(None)
+                continue
+            added, late = begin(agenda.owed, now)
+            new = [(agenda, step, next(ids)) for step in added]
+            begun += new
+            skipped += [
+                {**job_fields(step), **about(agenda), "id": next(ids), "reason": reason}
+                for step, reason in late
+            ]
+            diffs.append(begun_diff(new, late) if is_told else UNTOLD)
+        if skipped:
+            await self._store.skip_steps(session, columns=columns_of(skipped, SKIPPED))
+        due = await self._store.begin_steps(session, columns=begun_columns(begun)) if begun else ()
+        return Begun(diffs=diffs, due=due)
 
     def _checked(self, steps: Sequence[Step]) -> Sequence[Step]:
         if len(steps) > self._settings.steps_max:
@@ -67,7 +170,13 @@ class AgendaWriter:
             raise InvalidInput(f"the step {twice!r} is stated twice", field="steps")
         return steps
 
-    async def _owed(self, tx: Transaction, step: Step, anchor: datetime | None, order: int) -> OwedStep:
+    async def _owed(self, session: Session, steps: Sequence[Step], anchor: datetime | None) -> list[OwedStep]:
+        return [
+            await self._owed_step(session, step, anchor, order)
+            for order, step in enumerate(self._checked(steps))
+        ]
+
+    async def _owed_step(self, session: Session, step: Step, anchor: datetime | None, order: int) -> OwedStep:
         if step.offset is not None and abs(step.offset) > timedelta(days=self._settings.offset_days_max):
             raise InvalidInput(
                 f"step {step.key!r}: must be within {self._settings.offset_days_max} days of the anchor",
@@ -76,7 +185,7 @@ class AgendaWriter:
         due_at = step.due_at(anchor)
         content = {
             "kind": step.kind,
-            "queue": await self._catalogue.queue_for(tx.session, step.kind, step.queue),
+            "queue": await self._catalogue.queue_for(session, step.kind, step.queue),
             "guard": step.guard,
             "priority": step.priority,
             "urgency": step.urgency,
@@ -94,134 +203,61 @@ class AgendaWriter:
             content=content,
         )
 
-    async def _write(
+    def _settling(
         self,
         tx: Transaction,
-        subject: str,
-        revision: int,
-        change: Reconciled,
-        given_up: list[UnfinishedStep],
-        reason: str,
-        actor: str | None,
-        correlation_id: str | None,
-    ) -> dict[str, Any]:
-        """Carry the change out; answers with the ids of the jobs that were added, by step."""
-        if change.kept:
-            await self._store.keep_steps(
-                tx.session, ids=[old.job_id for _, old in change.kept], revision=revision
-            )
-        altered = [*change.changed, *change.moved]
+        agenda: StatedAgenda,
+        locked: Row,
+        unfinished: Sequence[Row],
+        done: Sequence[Row],
+    ) -> Settling:
+        revision, change, given_up = compared(agenda, tx, locked, unfinished, done)
+        return Settling(
+            agenda=agenda,
+            revision=revision,
+            change=change,
+            given_up=given_up,
+            added={step.key: self._ids.new() for step in change.added},
+        )
+
+    async def _write(
+        self, tx: Transaction, settling: Sequence[Settling], reason: str, actor: str | None
+    ) -> None:
+        """Carry the changes out. Jobs of one revision share a statement, and most agendas have the same."""
+        for revision in sorted({one.revision for one in settling}):
+            await self._rewrite(tx, [one for one in settling if one.revision == revision], revision)
+        withdrawn = [old.job_id for one in settling for old in (*one.change.withdrawn, *one.given_up)]
+        if withdrawn:
+            await self._store.withdraw_steps(tx.session, ids=withdrawn, reason=reason, actor=actor)
+        too_late = [old.job_id for one in settling for old in one.change.too_late]
+        if too_late:
+            await self._store.supersede_steps(tx.session, ids=too_late)
+        skipped = [
+            {**job_fields(step), **about(one.agenda), "id": self._ids.new(), "reason": why}
+            for one in settling
+            for step, why in one.change.skipped
+        ]
+        if skipped:
+            await self._store.skip_steps(tx.session, columns=columns_of(skipped, SKIPPED))
+
+    async def _rewrite(self, tx: Transaction, settling: Sequence[Settling], revision: int) -> None:
+        kept = [old.job_id for one in settling for _, old in one.change.kept]
+        if kept:
+            await self._store.keep_steps(tx.session, ids=kept, revision=revision)
+        altered = [pair for one in settling for pair in (*one.change.changed, *one.change.moved)]
         if altered:
-            rows = [{**_job_fields(step), "id": old.job_id} for step, old in altered]
+            rows = [{**job_fields(step), "id": old.job_id} for step, old in altered]
             tx.note_due(
                 await self._store.move_steps(tx.session, revision=revision, columns=move_columns(rows))
             )
-        withdrawn = [old.job_id for old in (*change.withdrawn, *given_up)]
-        if withdrawn:
-            await self._store.withdraw_steps(tx.session, ids=withdrawn, reason=reason, actor=actor)
-        if change.too_late:
-            await self._store.supersede_steps(tx.session, ids=[old.job_id for old in change.too_late])
-        if change.skipped:
-            await self._skip(tx, subject, change, correlation_id)
-        added = {step.key: self._ids.new() for step in change.added}
-        if added:
-            rows = [
-                {
-                    **_job_fields(step),
-                    "id": added[step.key],
-                    "subject": subject,
-                    "key": None,
-                    "delay": 0.0,
-                    "correlation_id": correlation_id,
-                }
-                for step in change.added
-            ]
+        rows = [
+            {**job_fields(step), **about(one.agenda), "id": one.added[step.key], "key": None, "delay": 0.0}
+            for one in settling
+            for step in one.change.added
+        ]
+        if rows:
             tx.note_due(
                 await self._store.insert_jobs(
                     tx.session, tenant=tx.tenant, revision=revision, columns=insert_columns(rows)
                 )
             )
-        return added
-
-    async def _skip(
-        self, tx: Transaction, subject: str, change: Reconciled, correlation_id: str | None
-    ) -> None:
-        rows = [(_job_fields(step), reason) for step, reason in change.skipped]
-        await self._store.skip_steps(
-            tx.session,
-            tenant=tx.tenant,
-            subject=subject,
-            correlation_id=correlation_id,
-            columns={
-                "ids": [self._ids.new() for _ in rows],
-                "steps": [row["step"] for row, _ in rows],
-                "kinds": [row["kind"] for row, _ in rows],
-                "queues": [row["queue"] for row, _ in rows],
-                "due_ats": [row["due_at"] for row, _ in rows],
-                "reasons": [reason for _, reason in rows],
-            },
-        )
-
-
-def _job_fields(step: OwedStep) -> dict[str, Any]:
-    content = step.content
-    assert isinstance(content, dict)
-    return {
-        **content,
-        "step": step.key,
-        "due_at": step.due_at,
-        "expires_at": step.expires_at,
-        "payload": orjson.dumps(content["payload"]).decode(),
-        "correlation_id": None,
-    }
-
-
-def _unfinished(rows: Sequence[Row], tx: Transaction) -> tuple[list[UnfinishedStep], list[UnfinishedStep]]:
-    """The unfinished steps, apart from those that were given up while they ran and came back unfinished."""
-    live: list[UnfinishedStep] = []
-    given_up: list[UnfinishedStep] = []
-    for row in rows:
-        content = {
-            name: row[name]
-            for name in ("kind", "queue", "guard", "priority", "urgency", "max_attempts", "step_order")
-        }
-        step = UnfinishedStep(
-            job_id=row["id"],
-            key=row["step"],
-            # A driver may answer in its connection's zone, and an hour that comes twice there equals none.
-            due_at=row["due_at"].astimezone(UTC),
-            expires_at=None if row["expires_at"] is None else row["expires_at"].astimezone(UTC),
-            # A handler that sets the agenda in its own transaction is itself running.
-            is_started=row["is_started"] or row["id"] == tx.running_job,
-            content={**content, "payload": orjson.loads(row["payload"])},
-        )
-        (given_up if row["is_superseded"] and not step.is_started else live).append(step)
-    return live, given_up
-
-
-def _diff(revision: int, change: Reconciled, added: dict[str, Any], reason: str) -> AgendaDiff:
-    return AgendaDiff(
-        revision=revision,
-        kept=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id)
-            for step, old in (*change.kept, *change.changed)
-        ),
-        moved=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id, was_due_at=old.due_at)
-            for step, old in change.moved
-        ),
-        added=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=added[step.key]) for step in change.added
-        ),
-        withdrawn=tuple(
-            StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id, reason=reason)
-            for old in change.withdrawn
-        ),
-        skipped=tuple(
-            StepChange(key=step.key, due_at=step.due_at, reason=why) for step, why in change.skipped
-        ),
-        too_late=tuple(
-            StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id) for old in change.too_late
-        ),
-        done=tuple(StepChange(key=step.key, due_at=step.due_at) for step in change.done),
-    )

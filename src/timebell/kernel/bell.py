@@ -33,6 +33,8 @@ from timebell.kernel.models import (
     check_name,
     check_whole,
 )
+from timebell.kernel.schedule_store import ScheduleStore
+from timebell.kernel.schedules import Schedules
 from timebell.kernel.store import Store
 from timebell.kernel.transaction import Transaction, check_transaction
 
@@ -65,7 +67,10 @@ class Timebell:
         self._ids = Ids(self.chance)
         self._catalogue = Catalogue(self.registry, self.store)
         self._jobs = JobWriter(self.store, self._catalogue, self._ids, self.settings)
-        self._agendas = AgendaWriter(self.store, self._catalogue, self._ids, self.settings)
+        self.agendas = AgendaWriter(self.store, self._catalogue, self._ids, self.settings)
+        self.schedules = Schedules(
+            self.store, ScheduleStore(self.clock), self.agendas, self._ids, self.settings
+        )
 
     async def declare(self) -> None:
         """Make the kinds and queues of the loaded apps known to SQL and to other processes."""
@@ -183,7 +188,7 @@ class Timebell:
         no longer stated is withdrawn.
         """
         check_instant("anchor", anchor)
-        return await self._agendas.set(
+        return await self.agendas.set(
             tx,
             subject=subject,
             anchor=anchor,
@@ -197,7 +202,7 @@ class Timebell:
         self, tx: Transaction, *, subject: str, reason: str = "cleared", actor: str | None = None
     ) -> AgendaDiff:
         """Nothing is owed about this subject any more."""
-        return await self._agendas.set(
+        return await self.agendas.set(
             tx, subject=subject, anchor=None, steps=(), reason=reason, actor=actor, correlation_id=None
         )
 

@@ -17,6 +17,7 @@ from timebell.config import Settings
 from timebell.db.pool import Row
 from timebell.errors import InvalidInput, KeyConflict, PayloadTooLarge
 from timebell.kernel.catalogue import Catalogue
+from timebell.kernel.columns import shorten
 from timebell.kernel.models import Enqueue, Enqueued
 from timebell.kernel.store import Columns, Store
 from timebell.kernel.transaction import Transaction, check_transaction
@@ -103,12 +104,14 @@ class JobWriter:
         writing: asyncio.Task[Sequence[Row]] | None = None
         try:
             for at in range(0, len(jobs), _CHUNK):
-                columns = self._columns(jobs[at : at + _CHUNK], ids[at : at + _CHUNK], queues)
+                columns = shorten(
+                    self._columns(jobs[at : at + _CHUNK], ids[at : at + _CHUNK], queues),
+                    alike=_NEVER_NULL,
+                    absent=_OFTEN_NULL,
+                )
                 if writing is not None:
                     tx.note_due(await writing)
-                insert = self._store.insert_jobs(
-                    tx.session, tenant=tx.tenant, revision=None, columns=_shortened(columns)
-                )
+                insert = self._store.insert_jobs(tx.session, tenant=tx.tenant, revision=None, columns=columns)
                 writing = asyncio.create_task(insert)
                 # It is on its way before the next chunk is begun.
                 await asyncio.sleep(0)
@@ -224,6 +227,7 @@ _AS_GIVEN = {
     if field not in ("id", "queue", "delay", "step", "step_order", "payload")
 }
 _NEVER_NULL = {"queues", "kinds", "delays", "priorities", "urgencies"}
+_OFTEN_NULL = _INSERTED.keys() - _NEVER_NULL - {"ids", "payloads"}
 _READ = {
     name: _INSERTED[name] for name in ("ids", "kinds", "keys", "queues", "subjects", "payloads", "due_ats")
 }
@@ -263,16 +267,4 @@ def move_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 def insert_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """The columns of `insert_jobs.sql` for rows that carry every field."""
-    return _shortened(_columns_of(rows, _INSERTED))
-
-
-def _shortened(columns: Columns) -> Columns:
-    """What need not be said for each row is said once or not at all: most jobs use few of the columns, and an array
-    of thousands of NULLs costs the driver as much as one of values."""
-    for parameter, values in columns.items():
-        if parameter in _NEVER_NULL:
-            if values.count(values[0]) == len(values):
-                del values[1:]
-        elif values.count(None) == len(values):
-            values.clear()
-    return columns
+    return shorten(_columns_of(rows, _INSERTED), alike=_NEVER_NULL, absent=_OFTEN_NULL)

@@ -31,10 +31,12 @@ from timebell.kernel.insights_records import (
     ListedState,
     MinuteCount,
     NodeLine,
+    ParkedSchedule,
     PauseLine,
     QueueDepth,
     QueueLine,
     SnapshotHolder,
+    TimezoneLine,
 )
 from timebell.kernel.insights_store import InsightsStore, Listing
 from timebell.kernel.models import JobState, check_between, check_name
@@ -251,6 +253,18 @@ class Insights:
         async with self._database.connection() as session:
             rows = await self._store.list_breakers(session, rows_max=LISTED_MAX)
         return [BreakerLine(**row) for row in rows]
+
+    async def timezones(self) -> list[TimezoneLine]:
+        """The timezones that plans stand on."""
+        async with self._database.connection() as session:
+            rows = await self._store.list_timezones(session, rows_max=LISTED_MAX)
+        return [TimezoneLine(**row) for row in rows]
+
+    async def parked_schedules(self) -> list[ParkedSchedule]:
+        """The schedules that could not be planned, the last first."""
+        async with self._database.connection() as session:
+            rows = await self._store.list_parked_schedules(session, rows_max=LISTED_MAX)
+        return [ParkedSchedule(**{**row, "id": _plain(row["id"])}) for row in rows]
 
     async def health(self) -> Health:
         """Whether what is owed is being paid, in a few figures."""

@@ -214,6 +214,25 @@ class BreakerLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedSchedule:
+    """A schedule that could not be planned and waits for somebody to edit or to resume it."""
+
+    id: UUID
+    tenant: str
+    reason: str | None
+    parked_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimezoneLine:
+    """A timezone that occurrences were planned in, and the version of the data that their instants came from."""
+
+    timezone: str
+    version: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHolder:
     """The session whose snapshot keeps the oldest rows from being cleaned up, as far as this role may see."""
 

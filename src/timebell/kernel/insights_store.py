@@ -161,6 +161,12 @@ class InsightsStore:
     async def list_breakers(self, session: Session, *, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "list_breakers", rows_max=rows_max)
 
+    async def list_timezones(self, session: Session, *, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "list_timezones", rows_max=rows_max)
+
+    async def list_parked_schedules(self, session: Session, *, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "list_parked_schedules", rows_max=rows_max)
+
     async def read_oldest_due(self, session: Session) -> Row:
         return (await self._run(session, "read_oldest_due"))[0]
 

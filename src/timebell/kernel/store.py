@@ -97,12 +97,25 @@ class Store:
     async def supersede_steps(self, session: Session, *, ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "supersede_steps", ids=ids)
 
-    async def skip_steps(
-        self, session: Session, *, tenant: str, subject: str, correlation_id: str | None, columns: Columns
-    ) -> None:
-        await self._run(
-            session, "skip_steps", tenant=tenant, subject=subject, correlation_id=correlation_id, **columns
-        )
+    async def skip_steps(self, session: Session, *, columns: Columns) -> None:
+        await self._run(session, "skip_steps", **columns)
+
+    async def lock_agendas(
+        self, session: Session, *, tenant: str, subjects: list[str], anchors: list[datetime | None]
+    ) -> Sequence[Row]:
+        return await self._run(session, "lock_agendas", tenant=tenant, subjects=subjects, anchors=anchors)
+
+    async def read_agendas(self, session: Session, *, tenant: str, subjects: list[str]) -> Sequence[Row]:
+        return await self._run(session, "read_agendas", tenant=tenant, subjects=subjects)
+
+    async def read_agendas_done(self, session: Session, *, tenant: str, subjects: list[str]) -> Sequence[Row]:
+        return await self._run(session, "read_agendas_done", tenant=tenant, subjects=subjects)
+
+    async def begin_agendas(self, session: Session, *, columns: Columns) -> Sequence[Row]:
+        return await self._run(session, "begin_agendas", **columns)
+
+    async def begin_steps(self, session: Session, *, columns: Columns) -> Sequence[Row]:
+        return await self._run(session, "begin_steps", **columns)
 
     async def insert_event(
         self,

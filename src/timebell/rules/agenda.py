@@ -119,6 +119,17 @@ def reconcile(
     )
 
 
+def begin(
+    owed: Sequence[OwedStep], now: datetime
+) -> tuple[Sequence[OwedStep], Sequence[tuple[OwedStep, str]]]:
+    """As `reconcile` for a subject that nothing was ever owed about: which steps to add, and which to skip and why."""
+    skipped = [(step, reason) for step in owed if (reason := _too_late_for(step, now)) is not None]
+    if not skipped:
+        return owed, ()
+    late = {step.key for step, _ in skipped}
+    return [step for step in owed if step.key not in late], skipped
+
+
 def _running(step: OwedStep, started: list[UnfinishedStep]) -> UnfinishedStep | None:
     """The job that is paying this step right now; for one that is owed once, whatever time it was due."""
     for position, job in enumerate(started):

@@ -1,0 +1,201 @@
+"""Between agendas and their rows: what is compared, what is written, and what is told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from timebell.db.pool import Row
+from timebell.kernel.columns import shorten
+from timebell.kernel.models import AgendaDiff, StepChange
+from timebell.kernel.store import Columns
+from timebell.kernel.transaction import Transaction
+from timebell.rules.agenda import OwedStep, Reconciled, UnfinishedStep, reconcile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedAgenda:
+    """What should be owed about a subject, checked and not yet written."""
+
+    tenant: str
+    subject: str
+    anchor: datetime | None
+    owed: Sequence[OwedStep]
+    correlation_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The answer to beginning many agendas, in their order; None where a subject had one already.
+
+    `due` names the slots in which something is due soon, as `Transaction.note_due` takes them.
+    """
+
+    diffs: Sequence[AgendaDiff | None]
+    due: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """An agenda that is locked and compared with what there is, and the ids that its new jobs will have, by step."""
+
+    agenda: StatedAgenda
+    revision: int
+    change: Reconciled
+    given_up: Sequence[UnfinishedStep]
+    added: Mapping[str, UUID]
+
+
+def compared(
+    agenda: StatedAgenda, tx: Transaction, locked: Row, unfinished: Sequence[Row], done: Sequence[Row]
+) -> tuple[int, Reconciled, Sequence[UnfinishedStep]]:
+    """The revision, what changes, and the jobs that were given up while they ran and came back unfinished."""
+    live, given_up = _unfinished(unfinished, tx)
+    ends = [(row["step"], row["due_at"].astimezone(UTC), row["state"]) for row in done]
+    return locked["revision"], reconcile(agenda.owed, live, ends, locked["now"]), given_up
+
+
+# The parameters of `skip_steps.sql` for each field of a row.
+SKIPPED = {
+    "ids": "id",
+    "tenants": "tenant",
+    "subjects": "subject",
+    "steps": "step",
+    "kinds": "kind",
+    "queues": "queue",
+    "due_ats": "due_at",
+    "reasons": "reason",
+    "correlation_ids": "correlation_id",
+}
+# What steps of one form share, with the parameters of `begin_steps.sql` for it.
+_FORM = {
+    "kinds": "kind",
+    "queues": "queue",
+    "guards": "guard",
+    "priorities": "priority",
+    "urgencies": "urgency",
+    "max_attempts": "max_attempts",
+    "step_orders": "step_order",
+}
+UNTOLD = AgendaDiff(revision=1)
+
+
+def about(agenda: StatedAgenda) -> dict[str, Any]:
+    return {"tenant": agenda.tenant, "subject": agenda.subject, "correlation_id": agenda.correlation_id}
+
+
+def begun_columns(begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]]) -> Columns:
+    forms: dict[tuple[object, ...], int] = {}
+    numbers: list[int] = []
+    payloads: list[str] = []
+    for _, step, _ in begun:
+        content = step.content
+        assert isinstance(content, dict)
+        form = (step.key, *[content[field] for field in _FORM.values()])
+        numbers.append(forms.setdefault(form, len(forms) + 1))
+        payloads.append(orjson.dumps(content["payload"]).decode())
+    columns: Columns = {
+        "ids": [id for _, _, id in begun],
+        "tenants": [agenda.tenant for agenda, _, _ in begun],
+        "subjects": [agenda.subject for agenda, _, _ in begun],
+        "correlation_ids": [agenda.correlation_id for agenda, _, _ in begun],
+        "due_ats": [step.due_at for _, step, _ in begun],
+        "expires_ats": [step.expires_at for _, step, _ in begun],
+        "payloads": payloads,
+        "forms": numbers,
+    }
+    shorten(columns, alike=["tenants"], absent=["correlation_ids", "expires_ats"])
+    for place, parameter in enumerate(("steps", *_FORM)):
+        columns[parameter] = [form[place] for form in forms]
+    return columns
+
+
+def begun_diff(
+    begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]], late: Sequence[tuple[OwedStep, str]]
+) -> AgendaDiff:
+    return AgendaDiff(
+        revision=1,
+        added=tuple(StepChange(key=step.key, due_at=step.due_at, job_id=id) for _, step, id in begun),
+        skipped=tuple(StepChange(key=step.key, due_at=step.due_at, reason=why) for step, why in late),
+    )
+
+
+def by_subject(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
+    result: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        result[row["subject"]].append(row)
+    return result
+
+
+def columns_of(rows: Sequence[dict[str, Any]], fields: dict[str, str]) -> Columns:
+    return {parameter: [row[field] for row in rows] for parameter, field in fields.items()}
+
+
+def job_fields(step: OwedStep) -> dict[str, Any]:
+    content = step.content
+    assert isinstance(content, dict)
+    return {
+        **content,
+        "step": step.key,
+        "due_at": step.due_at,
+        "expires_at": step.expires_at,
+        "payload": orjson.dumps(content["payload"]).decode(),
+        "correlation_id": None,
+    }
+
+
+def _unfinished(rows: Sequence[Row], tx: Transaction) -> tuple[list[UnfinishedStep], list[UnfinishedStep]]:
+    """The unfinished steps, apart from those that were given up while they ran and came back unfinished."""
+    live: list[UnfinishedStep] = []
+    given_up: list[UnfinishedStep] = []
+    for row in rows:
+        content = {
+            name: row[name]
+            for name in ("kind", "queue", "guard", "priority", "urgency", "max_attempts", "step_order")
+        }
+        step = UnfinishedStep(
+            job_id=row["id"],
+            key=row["step"],
+            # A driver may answer in its connection's zone, and an hour that comes twice there equals none.
+            due_at=row["due_at"].astimezone(UTC),
+            expires_at=None if row["expires_at"] is None else row["expires_at"].astimezone(UTC),
+            # A handler that sets the agenda in its own transaction is itself running.
+            is_started=row["is_started"] or row["id"] == tx.running_job,
+            content={**content, "payload": orjson.loads(row["payload"])},
+        )
+        (given_up if row["is_superseded"] and not step.is_started else live).append(step)
+    return live, given_up
+
+
+def diff_of(revision: int, change: Reconciled, added: Mapping[str, UUID], reason: str) -> AgendaDiff:
+    return AgendaDiff(
+        revision=revision,
+        kept=tuple(
+            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id)
+            for step, old in (*change.kept, *change.changed)
+        ),
+        moved=tuple(
+            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id, was_due_at=old.due_at)
+            for step, old in change.moved
+        ),
+        added=tuple(
+            StepChange(key=step.key, due_at=step.due_at, job_id=added[step.key]) for step in change.added
+        ),
+        withdrawn=tuple(
+            StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id, reason=reason)
+            for old in change.withdrawn
+        ),
+        skipped=tuple(
+            StepChange(key=step.key, due_at=step.due_at, reason=why) for step, why in change.skipped
+        ),
+        too_late=tuple(
+            StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id) for old in change.too_late
+        ),
+        done=tuple(StepChange(key=step.key, due_at=step.due_at) for step in change.done),
+    )

@@ -1,0 +1,82 @@
+"""Bringing a schedule to newer timezone data: its occurrences stay the same ones and are due at other instants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from timebell.kernel.agenda import AgendaWriter
+from timebell.kernel.schedule_models import Schedule
+from timebell.kernel.schedule_rows import facts_of, occurrence_columns, steps_of, subject_of
+from timebell.kernel.schedule_store import ScheduleStore
+from timebell.kernel.schedules import Schedules
+from timebell.kernel.transaction import Transaction
+from timebell.rules.localtime import NEAR
+from timebell.rules.planned import Override, Planned, occurrence_id
+from timebell.rules.planning import plan
+
+_REASON = "timezone data"
+_NEAR_MAX = 10_000
+_UPDATED = ("ids", "locals", "occurs_ats", "adjusteds", "states", "revisions")
+
+
+class ScheduleMover:
+    """Plans a schedule anew that was planned with older timezone data."""
+
+    def __init__(self, store: ScheduleStore, agendas: AgendaWriter, schedules: Schedules) -> None:
+        self._store = store
+        self._agendas = agendas
+        self._schedules = schedules
+
+    async def move(
+        self, tx: Transaction, schedule: Schedule, overrides: Sequence[Override], *, now: datetime
+    ) -> tuple[Schedule, int]:
+        """The schedule must be locked. Answers with how many occurrences are due at another instant than before."""
+        overtaken_count = await self._move_into_past(tx, schedule, overrides, now)
+        change = await self._schedules.replan(tx, schedule.id, reason=_REASON)
+        return change.schedule, overtaken_count + len(change.diff.moved)
+
+    async def _move_into_past(
+        self, tx: Transaction, schedule: Schedule, overrides: Sequence[Override], now: datetime
+    ) -> int:
+        """What was to come by the old data and is past by the new is caught up, or missed, but never merely gone."""
+        rows = await self._store.list_occurrences(
+            tx.session,
+            tenant=schedule.tenant,
+            schedule_id=schedule.id,
+            from_at=now,
+            before=now + NEAR,
+            after_at=None,
+            after=None,
+            limit=_NEAR_MAX,
+        )
+        waiting: set[UUID] = {row["id"] for row in rows if row["state"] == "planned"}
+        if not waiting:
+            return 0
+        facts = facts_of(schedule)
+        near = plan(
+            facts, overrides, cursor=now - NEAR, now=now, horizon=timedelta(0), limit=_NEAR_MAX
+        ).occurrences
+        overtaken = [one for one in near if one.occurs_at < now and _id(schedule, one) in waiting]
+        if overtaken:
+            columns: dict[str, list[Any]] = occurrence_columns(schedule, overtaken)
+            await self._store.update_occurrences(
+                tx.session, columns={name: columns[name] for name in _UPDATED}
+            )
+        for one in overtaken:
+            await self._agendas.set(
+                tx,
+                subject=subject_of(_id(schedule, one)),
+                anchor=one.occurs_at,
+                steps=steps_of(schedule, facts, one, now) if one.state == "planned" else (),
+                reason=_REASON,
+                actor=None,
+                correlation_id=schedule.correlation_id,
+            )
+        return len(overtaken)
+
+
+def _id(schedule: Schedule, one: Planned) -> UUID:
+    return occurrence_id(schedule.id, one.original_local, one.fold)

@@ -1,0 +1,82 @@
+"""What the doctor makes of schedules that are parked and of timezone data that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from timebell.cli import doctor
+from timebell.cli.doctor import _database_timezones, _planned_timezones, _schedules, _system_timezones
+from timebell.cli.timezone_copies import Offsets, own_copy
+from timebell.kernel.insights_records import ParkedSchedule, TimezoneLine
+from timebell.rules.localtime import TIMEZONE_VERSION
+from timebell.server import Place
+
+OURS = own_copy(datetime(2026, 6, 1, tzinfo=UTC))
+PLACE = Place(url="postgresql://nowhere", owner_url="postgresql://nowhere")
+
+
+def line(timezone: str, version: str = TIMEZONE_VERSION) -> TimezoneLine:
+    return TimezoneLine(timezone=timezone, version=version, updated_at=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def off(*names: str) -> Offsets:
+    """All of our offsets, and an hour more for some names."""
+    return {
+        name: [each + 3600 for each in offsets] if name in names else offsets
+        for name, offsets in OURS.offsets.items()
+    }
+
+
+@pytest.fixture
+def differing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def offsets(url: str, names: Sequence[str], moments: Sequence[datetime]) -> Offsets:
+        return off("Africa/Casablanca", "Europe/Berlin")
+
+    monkeypatch.setattr(doctor, "timezone_offsets", offsets)
+
+
+@pytest.mark.usefixtures("differing")
+async def test_a_difference_matters_where_something_is_planned() -> None:
+    spared = await _database_timezones(OURS, PLACE, [line("Asia/Kolkata")])
+    assert spared.verdict == "ok"
+    assert spared.found == "differ for Africa/Casablanca, Europe/Berlin, in which nothing is planned"
+    hit = await _database_timezones(OURS, PLACE, [line("Asia/Kolkata"), line("Europe/Berlin")])
+    assert hit.verdict == "warn"
+    assert hit.found == "differ for Europe/Berlin, in which schedules are planned"
+    assert hit.remedy is not None
+
+
+def test_plans_that_stand_on_newer_data_are_a_failure() -> None:
+    assert _planned_timezones([]).verdict == "ok"
+    assert _planned_timezones([line("Asia/Kolkata"), line("Europe/Berlin", "2020a")]).verdict == "ok"
+    newer = _planned_timezones([line("Asia/Kolkata", "2999a"), line("Europe/Berlin")])
+    assert newer.verdict == "fail"
+    assert newer.found.startswith("2999a, newer than ")
+
+
+def test_parked_schedules_are_told_with_the_last_reason() -> None:
+    assert _schedules([]).verdict == "ok"
+    parked = ParkedSchedule(
+        id=UUID(int=7), tenant="t", reason="no such kind", parked_at=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    one, two = _schedules([parked]), _schedules([parked, replace(parked, reason="older")])
+    assert one.verdict == two.verdict == "warn"
+    assert one.found == f"one is parked, {UUID(int=7)} of the tenant t: no such kind"
+    assert two.found == f"2 are parked, the last, {UUID(int=7)} of the tenant t: no such kind"
+
+
+def test_the_system_is_compared_by_what_its_clocks_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    def system(answer: Offsets | None) -> doctor.Finding:
+        monkeypatch.setattr(doctor, "system_offsets", lambda ours: answer)
+        return _system_timezones(OURS)
+
+    assert system(None).verdict == "ok"
+    assert system(off()).verdict == "ok"
+    assert system({}).verdict == "ok"
+    wrong = system(off("Europe/Berlin"))
+    assert (wrong.verdict, wrong.found.endswith("which differs for Europe/Berlin")) == ("warn", True)
