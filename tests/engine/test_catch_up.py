@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.planner_support import DAY, HOUR, MINUTE, Diary, occurrences, row_of, schedule, utc, wall
 from tests.engine.support import Owner
+from timebell.engine import planner
 from timebell.kernel import Step
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
@@ -108,6 +109,47 @@ async def test_what_was_never_planned_is_caught_up_from_the_cursor_on(
     assert [row["state"] for row in rows if row["occurs_at"] > utc(2026, 5, 9)] == ["planned"] * 8
     if diary.lines:
         assert {payload["missed_count"] for _, _, payload in diary.lines} == {18 - len(done_late)}
+
+
+async def test_a_look_that_ends_early_forgets_none_of_those_that_were_missed(
+    database_url: TestDatabase, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both schedules are claimed at once, and the first fills the look alone: the second is left to the next one."""
+    monkeypatch.setattr(planner, "_OCCURRENCES_MAX", 1)
+    monkeypatch.setattr(planner, "_TURN_SECONDS", 0.0)
+    diary = Diary()
+    async with harness(database_url.url, [diary.app()]) as h:
+        diary.clock = h.clock
+        for _ in range(2):
+            await schedule(
+                h.bell, recurrence="FREQ=WEEKLY", start_local=wall(2026, 1, 9, 9), grace=timedelta(days=30)
+            )
+        h.clock.move_to(utc(2026, 5, 9, 9))
+        await h.run_due()
+    assert [payload["missed_count"] for _, _, payload in diary.lines] == [17, 17]
+
+
+@pytest.mark.req("S-3.2", "S-3.3")
+async def test_a_series_without_end_goes_on_after_a_thousand_times(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """Every hour, and every eight days somebody comes and makes up for all of them."""
+    diary = Diary()
+    async with harness(database_url.url, [diary.app()]) as h:
+        diary.clock = h.clock
+        made = await schedule(
+            h.bell,
+            recurrence="FREQ=HOURLY",
+            start_local=wall(2026, 1, 5, 10),
+            catch_up="all",
+            catch_up_max=1_000,
+        )
+        for _ in range(5):
+            h.clock.move(200 * HOUR)
+            await h.run_due()
+        [row] = await owner.rows("SELECT * FROM timebell.schedules")
+    assert sorted(diary.originals) == [(wall(2026, 1, 5, 10) + n * HOUR).isoformat() for n in range(1_000)]
+    assert (row["id"], row["state"]) == (made.schedule.id, "active")
 
 
 async def test_only_what_nobody_did_is_missed(database_url: TestDatabase, owner: Owner) -> None:

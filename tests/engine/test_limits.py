@@ -99,7 +99,7 @@ async def pass_time(
         await asyncio.gather(*(node.turn() for node in nodes))
 
 
-@pytest.mark.req("U-8", "J-0.1", "J-0.2")
+@pytest.mark.req("U-8", "J-0.1", "J-0.2", "J-1.3")
 @pytest.mark.parametrize("burst", [1, 10])
 async def test_a_rate_holds_over_three_nodes_and_is_reached(cluster: Cluster, burst: int) -> None:
     """Six hundred due at once at fifty a second: twelve seconds, and no second with more than its share."""

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from structlog.contextvars import get_contextvars
 
-from timebell import App, Done, Handler, Job, Outcome, Retry, RetryPolicy, Snooze, Step
+from timebell import App, Done, Enqueue, Handler, Job, Outcome, Queue, Retry, RetryPolicy, Snooze, Step
 from timebell.kernel.insights import Insights
 from timebell.testing import Harness, ManualClock, assert_enqueued, assert_not_enqueued, harness
 from timebell.testing.database import TestDatabase
@@ -135,6 +135,32 @@ async def test_the_clock_does_not_move_by_itself(database_url: TestDatabase, dia
         assert await bench.run_due() == 0
         await assert_enqueued(bench, "diary.note")
         assert await bench.advance(timedelta(microseconds=1)) == 1
+
+
+@pytest.mark.req("U-14")
+async def test_what_a_handler_asks_of_a_limited_queue_begins_at_that_instant(
+    database_url: TestDatabase, diary: Diary
+) -> None:
+    """Nobody could ask for its starts before, and there is nothing else due that would bring it up."""
+
+    async def ask(job: Job) -> None:
+        await bench.bell.enqueue_many(job.tx, [Enqueue(kind="bulk.send") for _ in range(3)])
+
+    async def send(job: Job) -> None:
+        diary.lines.append(("sent", diary.clock.now))
+
+    handlers = {
+        "bulk.ask": Handler(run=ask, mode="transactional"),
+        "bulk.send": Handler(run=send, queue="bulk"),
+    }
+    app = App(name="bulk", handlers=handlers, queues=[Queue(name="bulk", rate=10)])
+    due_at = diary.clock.now + HOUR
+    async with harness(database_url.url, [app], clock=diary.clock) as bench:
+        async with bench.bell.transaction() as tx:
+            await bench.bell.enqueue(tx, "bulk.ask", due_at=due_at)
+        await bench.advance(DAY)
+    tenth = timedelta(milliseconds=100)
+    assert diary.lines == [("sent", due_at + tenth * number) for number in range(3)]
 
 
 @pytest.mark.req("U-10")

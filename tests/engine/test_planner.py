@@ -144,6 +144,20 @@ async def test_two_planners_share_the_work_and_double_nothing(cluster: Cluster, 
     assert one.engine.planner.counters.planned == other.engine.planner.counters.planned == 5
 
 
+@pytest.mark.parametrize(("pool_size", "planned"), [(10, 15), (2, 10)])
+async def test_a_planner_with_much_to_do_does_two_things_at_once(
+    cluster: Cluster, owner: Owner, pool_size: int, planned: int
+) -> None:
+    """From its second look on, and not with so few connections that the others would wait."""
+    node = await cluster.node([Diary().app()], plan_batch=5, pool_size=pool_size)
+    for _ in range(20):
+        await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
+    cluster.clock.move(5 * DAY)
+    for _ in range(2):
+        assert await node.engine.planner.tick() == 0.0
+    assert len(await occurrences(owner)) == len(await owner.jobs()) == planned
+
+
 async def test_a_planner_that_dies_leaves_nothing_half_planned(cluster: Cluster, owner: Owner) -> None:
     app = Diary().app()
     one = await cluster.node([app])
@@ -170,7 +184,8 @@ async def test_a_series_that_is_over_has_ended(database_url: TestDatabase, owner
         await h.advance(to=utc(2026, 3, 15, 9))
         assert (await row_of(owner, made.schedule.id))["state"] == "active"
         await h.advance(30 * DAY)
-        row = await row_of(owner, made.schedule.id)
+        [row] = await owner.rows("SELECT * FROM timebell.schedules")
+    assert row["id"] == made.schedule.id
     assert diary.instants == [utc(2026, 1, 15, 9), utc(2026, 2, 15, 9), utc(2026, 3, 15, 9)]
     assert (row["state"], row["state_reason"], row["plan_at"]) == ("ended", "over", None)
 
@@ -209,7 +224,7 @@ async def test_what_an_edit_left_to_the_planner_is_owed_again(
     ("column", "value", "reason"),
     [
         ("recurrence", "FREQ=SOMETIMES", "FREQ"),
-        ("recurrence", "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "was not found"),
+        ("recurrence", "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6", "was not found"),
         ("timezone", "Mars/Olympus", "Mars/Olympus"),
         ("steps", '[{"key": "due", "kind": "t.gone", "offset": 0}]', "t.gone"),
         ("steps", '[{"nonsense": 1}]', "nonsense"),
@@ -258,6 +273,48 @@ async def test_what_the_database_refuses_is_found_out_and_parked(
         row = await row_of(owner, bad)
         assert (row["state"], row["plan_at"]) == ("parked", None)
         assert "never" in row["state_reason"]
+
+
+@pytest.mark.req("R-4.10")
+async def test_only_the_one_that_was_refused_is_parked(cluster: Cluster, owner: Owner) -> None:
+    """Somebody locks it as soon as it was refused, so whoever claimed it again to park it would get another."""
+    node = await cluster.node([Diary().app()])
+    made = [await schedule(node.bell, start_local=wall(2026, 3, 8, 9)) for _ in range(5)]
+    bad = made[0].schedule.id
+    await owner.connection.execute(
+        f"ALTER TABLE timebell.occurrences ADD CONSTRAINT never CHECK (schedule_id <> '{bad}')"
+    )
+    cluster.clock.move(5 * DAY)
+    together, apart, again = (node.stage.hold("before", "claim_schedules") for _ in range(3))
+    await node.run_until(together)
+    together.release()
+    await apart.reached.wait()
+    apart.release()
+    reached = asyncio.create_task(again.reached.wait())
+    assert node._driving is not None
+    await asyncio.wait({reached, node._driving}, return_when=asyncio.FIRST_COMPLETED)
+    reached.cancel()
+    async with owner.connection.transaction():
+        await owner.connection.execute("SELECT FROM timebell.schedules WHERE id = $1 FOR UPDATE", bad)
+        await node.go_on(again)
+    rows = await owner.rows("SELECT id FROM timebell.schedules WHERE state = 'parked'")
+    assert [row["id"] for row in rows] == [bad]
+    assert len(await occurrences(owner)) == 4
+
+
+async def test_one_that_is_refused_does_not_send_the_others_back_to_the_queue(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """It is the last of many; those before it are planned by the way, and not one in each look."""
+    node = await cluster.node([Diary().app()])
+    made = [await schedule(node.bell, start_local=wall(2026, 3, 8, 9)) for _ in range(8)]
+    await owner.connection.execute(
+        f"ALTER TABLE timebell.occurrences ADD CONSTRAINT never CHECK (schedule_id <> '{made[7].schedule.id}')"
+    )
+    cluster.clock.move(5 * DAY)
+    await node.run_due()
+    assert len(await occurrences(owner)) == 7
+    assert node.stage.counts["claim_schedules"] <= 3
 
 
 @pytest.mark.req("R-4.12")

@@ -45,7 +45,8 @@ async def crowded(owner: Owner) -> Owner:
         INSERT INTO timebell.agenda_done (tenant, subject, step, due_at, state, finished_at)
         SELECT 'default', 'occurrence:' || id, 'due', occurs_at, 'expired', occurs_at
         FROM timebell.occurrences WHERE occurs_at < timestamptz '{NOW}';
-        INSERT INTO timebell.timezones VALUES ('UTC', '2026a', 'x', now()), ('Europe/Berlin', '2026a', 'x', now());
+        INSERT INTO timebell.timezones SELECT zone, '2026a', 'x', '2026a', now()
+        FROM unnest(ARRAY['UTC', 'Europe/Berlin']) AS z(zone);
         ANALYZE timebell.schedules, timebell.occurrences, timebell.timezones, timebell.jobs, timebell.agenda_done;
     """)
     return owner
@@ -77,6 +78,13 @@ async def arguments_of(owner: Owner) -> dict[str, dict[str, Any]]:
             "timezone_version": "2026b",
         },
         "read_overrides": {"schedule_ids": ids},
+        "prune_occurrences": {
+            "after": NOW - timedelta(days=1),
+            "after_id": UUID(int=0),
+            "days": 0,
+            "limit": DUE,
+            "now": NOW,
+        },
     }
 
 

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.planner_support import DAY, DUE, Diary, occurrences, row_of, schedule, utc, wall
+from tests.engine.planner_support import DAY, DUE, MINUTE, Diary, occurrences, row_of, schedule, utc, wall
 from tests.engine.support import Owner
 from timebell.engine import timezones
 from timebell.rules.localtime import TIMEZONE_VERSION
@@ -105,8 +105,8 @@ async def test_what_older_data_planned_is_moved_and_keeps_its_identity(
         events = await owner.rows(
             "SELECT subject, data FROM timebell.events WHERE name = 'schedule.replanned'"
         )
-        assert [event["subject"] for event in events if json.loads(event["data"])["moved"]] == [
-            f"schedule:{vancouver}"
+        assert [(event["subject"], json.loads(event["data"])["moved"]) for event in events] == [
+            (f"schedule:{vancouver}", 48)
         ]
         await h.advance(to=utc(2026, 11, 20))
     done = [payload["original_local"] for _, _, payload in diary.lines]
@@ -155,6 +155,42 @@ async def test_what_is_past_by_the_newer_data_is_caught_up_or_missed(
     done = [at for at, _, payload in diary.lines if payload["schedule_id"] == made["America/Vancouver"]]
     assert done == ([utc(2026, 11, 10, 16, 30)] if is_done else [])
     assert (row["occurs_at"], row["state"]) == (utc(2026, 11, 10, 16), "planned" if is_done else "missed")
+
+
+async def test_who_plans_in_a_timezone_that_did_not_change_goes_on(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """There is a new release every few months, and most of it is about other places."""
+    async with harness(database_url.url, [Diary().app()]) as h:
+        made = await schedule(h.bell, recurrence="FREQ=DAILY", start_local=wall(2026, 1, 8, 9))
+        await owner.connection.execute(
+            "UPDATE timebell.schedules SET timezone_version = '2025b';"
+            "UPDATE timebell.timezones SET version = '2025b', data_version = '2024a'"
+        )
+        await h.advance(DAY + MINUTE)
+        row = await row_of(owner, made.schedule.id)
+        assert (row["timezone_version"], row["revision"]) == (TIMEZONE_VERSION, 1)
+        assert await owner.value("SELECT max(revision) FROM timebell.agendas") == 1
+        assert (await owner.rows("SELECT version, data_version FROM timebell.timezones")) == [
+            {"version": TIMEZONE_VERSION, "data_version": "2024a"}
+        ]
+
+
+async def test_what_is_planned_before_its_turn_came_is_moved_all_the_same(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """The data changed, and the planner comes to the schedule before it was marked."""
+    async with harness(database_url.url, [Diary().app()]) as h:
+        made = await schedule(h.bell, recurrence="FREQ=DAILY", start_local=wall(2026, 1, 8, 9))
+        await owner.connection.execute(
+            "UPDATE timebell.schedules SET timezone_version = '2025b', plan_at = created_at;"
+            "UPDATE timebell.occurrences SET occurs_at = occurs_at + interval '1 hour';"
+            "UPDATE timebell.timezones SET version = '2025b', data_version = '2025b', sha256 = 'older'"
+        )
+        assert await h.engine.planner._plan() == 1
+        rows = await occurrences(owner, made.schedule.id)
+        assert {row["occurs_at"].hour for row in rows} == {9}
+        assert h.engine.planner.counters.moved == len(rows)
 
 
 async def test_many_schedules_are_marked_a_bounded_number_at_a_time(

@@ -17,6 +17,7 @@ from tests.simulation.loop import LIFE, Life
 from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
 from timebell.db.pool import Database, Limits, Observer
 from timebell.db.queries import Query, load_queries, parse
+from timebell.kernel.statements import Statements
 
 # Waiting for locks and idle transactions are ended by the wire, in virtual time.
 _SERVER_SETTINGS = {
@@ -175,15 +176,15 @@ async def connect(life: Life, url: str, wire: Wire) -> SimulatedConnection:
 
 
 @contextmanager
-def altered(store: Any, name: str, changes: Mapping[str, str]) -> Iterator[None]:
+def altered(store: type[Statements], name: str, changes: Mapping[str, str]) -> Iterator[None]:
     """A store's statement with some of its text replaced while a run lasts; what is replaced must be there."""
-    text = (resources.files(store.__name__.replace(".store", ".sql")) / f"{name}.sql").read_text("utf-8")
+    text = (resources.files(store.__module__.replace(".store", ".sql")) / f"{name}.sql").read_text("utf-8")
     for old, new in changes.items():
         assert old in text, f"{name}.sql has no {old!r}"
         text = text.replace(old, new)
     query = parse(name, text)
     with (
-        patch.object(store, "_QUERIES", {**store._QUERIES, name: query}),
+        patch.object(store, "queries", {**store.queries, name: query}),
         patch.dict(QUERIES, {query.text: query}),
     ):
         yield

@@ -17,8 +17,8 @@ from tests.simulation.process import AGES, SimulatedClock
 from tests.simulation.wire import START
 from tests.simulation.world import Scene
 from timebell.engine import executor, held, node, reader, settler, starter
-from timebell.engine import store as engine_store
-from timebell.kernel import store as kernel_store
+from timebell.engine.store import EngineStore
+from timebell.kernel.store import Store
 
 Planted = AbstractContextManager[Any]
 Planting = Callable[[], Planted]
@@ -100,18 +100,18 @@ _FENCE = {"(started_by = :incarnation::bigint OR": "(true OR started_by = :incar
 
 @_plant("1: a finish looks at the id alone", "lost", scene=_REPLACED)
 def _finish_by_id() -> Planted:
-    return altered(engine_store, "finish_jobs", _VERSION | _FENCE)
+    return altered(EngineStore, "finish_jobs", _VERSION | _FENCE)
 
 
 @_plant("2: a fence without a version", "lost", scene=_REPLACED)
 def _finish_any_version() -> Planted:
-    return altered(engine_store, "finish_jobs", _VERSION)
+    return altered(EngineStore, "finish_jobs", _VERSION)
 
 
 @_plant("4: a cancel lies", "truth", "after_cancel", "repeated", seed=5)
 def _start_unmarked() -> Planted:
     mark = {"SET started_by = :incarnation::bigint, started_at": "SET started_at"}
-    return altered(engine_store, "start_jobs", mark)
+    return altered(EngineStore, "start_jobs", mark)
 
 
 @_plant("5: a handover runs long jobs twice", "repeated", scene=_LONG, seed=19)
@@ -125,7 +125,7 @@ def _recover_the_living() -> Planted:
     original = reader.Reader._take_row
     dead_only = {"AND NOT EXISTS (SELECT FROM timebell.nodes n WHERE n.incarnation = j.started_by)": ""}
     return _several(
-        patch.object(reader.Reader, "_take_row", take_row), altered(engine_store, "recover_jobs", dead_only)
+        patch.object(reader.Reader, "_take_row", take_row), altered(EngineStore, "recover_jobs", dead_only)
     )
 
 
@@ -133,7 +133,7 @@ def _recover_the_living() -> Planted:
 def _buried_alive() -> Planted:
     # A lease is eight hours long here and renewed every eighty minutes; this takes the last renewal for too old.
     lapsed = "lease_until <= coalesce(:lease_now::timestamptz, now())"
-    return altered(engine_store, "bury_nodes", {lapsed: f"{lapsed} + interval '7 hours'", **AGES})
+    return altered(EngineStore, "bury_nodes", {lapsed: f"{lapsed} + interval '7 hours'", **AGES})
 
 
 @_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=3)
@@ -149,7 +149,7 @@ def _agenda_unlocked() -> Planted:
         "    SET revision = a.revision + 1, anchor = excluded.anchor, updated_at = excluded.updated_at\n": "",
         "RETURNING revision, updated_at AS now": " coalesce(:now::timestamptz, now()) AS now",
     }
-    return altered(kernel_store, "lock_agenda", unlocked)
+    return altered(Store, "lock_agenda", unlocked)
 
 
 @_plant("11: a retry is taken for what was seen before", "lost", "agenda", seed=2)
@@ -168,14 +168,14 @@ def _seen_by_id() -> Planted:
 def _unordered() -> Planted:
     unordered = {"j.step_order IS NULL OR NOT EXISTS": "true OR NOT EXISTS"}
     return _several(
-        altered(engine_store, "start_jobs", unordered), altered(engine_store, "lock_job", unordered)
+        altered(EngineStore, "start_jobs", unordered), altered(EngineStore, "lock_job", unordered)
     )
 
 
 @_plant("17: what has no subject is never read", "lost")
 def _no_subject_no_slot() -> Planted:
     with_subject = {"WHERE j.slot = w.slot": "WHERE j.subject IS NOT NULL AND j.slot = w.slot"}
-    return altered(engine_store, "read_due", with_subject)
+    return altered(EngineStore, "read_due", with_subject)
 
 
 @_plant("a hint that was lost is never made good", "lost")
@@ -240,10 +240,10 @@ def _zombie_starts() -> Planted:
 
 @_plant("a retry of what was replaced meanwhile", "early", scene=_REPLACED)
 def _retry_any_version() -> Planted:
-    return altered(engine_store, "retry_jobs", {"j.version = r.version": "(true OR j.version = r.version)"})
+    return altered(EngineStore, "retry_jobs", {"j.version = r.version": "(true OR j.version = r.version)"})
 
 
 @_plant("a key is free while its job runs", "key", seed=4)
 def _key_released_at_start() -> Planted:
     released = "WITH released AS (DELETE FROM timebell.job_keys WHERE job_id = ANY(:ids::uuid[]))\nUPDATE"
-    return altered(engine_store, "start_jobs", {"UPDATE timebell.jobs j": f"{released} timebell.jobs j"})
+    return altered(EngineStore, "start_jobs", {"UPDATE timebell.jobs j": f"{released} timebell.jobs j"})

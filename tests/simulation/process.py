@@ -19,7 +19,7 @@ from timebell.config import Settings
 from timebell.db.wakeup import Wakeups, encode
 from timebell.engine import Engine, attempts, marks, pruner, worker
 from timebell.engine import engine as engine_module
-from timebell.engine import store as engine_store
+from timebell.engine.store import EngineStore
 from timebell.kernel import App, Registry, Timebell
 
 LEASE_SECONDS = 8 * 3600.0
@@ -33,6 +33,7 @@ _STRETCHED = {
     "sweep_seconds": 4 * 3600.0,
     "read_ahead_seconds": 5 * 3600.0,
     "full_sweep_seconds": 12 * 3600.0,
+    "plan_seconds": 12 * 3600.0,
     "job_timeout_seconds": 12 * 3600.0,
     "retry_delays_seconds": (20.0, 300.0, 1800.0),
 }
@@ -58,8 +59,8 @@ def stretched_loops() -> Iterator[None]:
         patch.object(worker, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
         patch.object(worker, "LOOK_AGAIN_SECONDS", 60.0),
         patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
-        altered(engine_store, "bury_nodes", AGES),
-        altered(engine_store, "read_nodes", AGES),
+        altered(EngineStore, "bury_nodes", AGES),
+        altered(EngineStore, "read_nodes", AGES),
     ):
         yield
 

@@ -16,7 +16,7 @@ from timebell.db.pool import Database, Row, Session
 from timebell.db.queries import Query, parse
 from timebell.kernel import Timebell
 from timebell.kernel.insights import Insights
-from timebell.kernel.insights_store import _QUERIES, InsightsStore
+from timebell.kernel.insights_store import InsightsStore
 from timebell.testing.database import TestDatabase
 
 FUTURE = """
@@ -47,7 +47,7 @@ class NotingStore(InsightsStore):
         self.noted: list[tuple[Query, list[object]]] = []
 
     async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
+        query = self.queries[query_name]
         asked = {"now": self._clock.sql_now(), "lease_now": self._clock.lease_now(), **arguments}
         self.noted.append((query, [asked[name] for name in query.parameters]))
         return await super()._run(session, query_name, **arguments)

@@ -10,7 +10,7 @@ from tests.store.support import NOW
 from timebell.db.pool import Database
 from timebell.kernel import Step, Timebell
 from timebell.kernel.insights import Insights
-from timebell.kernel.insights_store import _QUERIES
+from timebell.kernel.insights_store import InsightsStore
 from timebell.rules.localtime import TIMEZONE_VERSION
 
 STEP = Step(key="eve", kind="office.ring", offset=timedelta(hours=-1))
@@ -59,7 +59,7 @@ async def test_what_is_parked_is_told_the_last_first(bell: Timebell, database: D
 
 
 async def test_the_parked_ones_are_not_looked_for_among_all(database: Database) -> None:
-    query = _QUERIES["list_parked_schedules"]
+    query = InsightsStore.queries["list_parked_schedules"]
     async with database.connection() as session:
         plan = await session.connection.fetch(f"EXPLAIN {query.text}", 10)
     assert any("schedules_parked" in row[0] for row in plan), plan

@@ -33,6 +33,7 @@ async def test_a_count_stays_what_it_was(bell: Timebell, clock: StillClock, tabl
     assert list(await states(tables)) == ["2027-03-02T12:00", "2027-03-03T12:00"]
 
 
+@pytest.mark.req("R-4.12")
 async def test_a_new_recurrence_keeps_the_wall_times_that_it_shares(bell: Timebell, tables: Tables) -> None:
     schedule = await daily(bell)
     change = await call(bell, "edit", schedule.id, recurrence="FREQ=DAILY;INTERVAL=2;COUNT=3")

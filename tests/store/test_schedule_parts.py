@@ -171,6 +171,29 @@ async def test_what_has_ended_stays_ended(bell: Timebell, tables: Tables) -> Non
             await call(bell, verb, schedule.id, **options)
 
 
+async def test_who_ends_a_schedule_cannot_say_that_it_ended_by_itself(bell: Timebell) -> None:
+    """An edit would give one that is over a later end, and bring back what somebody ended."""
+    schedule = await daily(bell)
+    with pytest.raises(InvalidInput, match="'over' is kept for a schedule that ended by itself") as refusal:
+        await call(bell, "end", schedule.id, "over")
+    assert refusal.value.field == "reason"
+    assert (await call(bell, "end", schedule.id, "over and out")).schedule.state == "ended"
+
+
+async def test_both_parts_of_a_parked_schedule_go_on(bell: Timebell, tables: Tables) -> None:
+    """A split is an edit of both parts, and an edit that can be planned mends what was parked."""
+    schedule = await daily(bell, steps=[step("start", 0)])
+    await tables.rows("UPDATE timebell.schedules SET state = 'parked', state_reason = 'bad', plan_at = NULL")
+    change = await call(bell, "split", schedule.id, FOURTH)
+    assert change.split_from is not None
+    assert (change.split_from.state, change.schedule.state, change.schedule.state_reason) == (
+        "active",
+        "active",
+        None,
+    )
+    assert len(await tables.jobs()) == 4
+
+
 async def test_what_an_occurrence_owes_afterwards_goes_with_its_schedule(
     bell: Timebell, clock: StillClock, tables: Tables
 ) -> None:

@@ -16,7 +16,8 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell
 from timebell.kernel.schedule_models import Schedule, ScheduleChange
-from timebell.kernel.schedule_rows import facts_of, override_of, steps_of, subject_of
+from timebell.kernel.schedule_owing import dues_of
+from timebell.kernel.schedule_rows import facts_of, override_of, subject_of
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.rules.planned import Override, occurrence_id
 from timebell.rules.planning import plan
@@ -151,11 +152,10 @@ class World:
         owed: Owed = set()
         for one in plan(facts, overrides, cursor=then, now=then, horizon=horizon).occurrences:
             subject = subject_of(occurrence_id(schedule.id, one.original_local, one.fold))
-            for due in steps_of(schedule, facts, one, then) if one.state == "planned" else ():
-                due_at = due.due_at(one.occurs_at)
-                if due_at > self.now:
+            for due in dues_of(schedule, facts, one, then) if one.state == "planned" else ():
+                if due.due_at > self.now:
                     payload = orjson.dumps(due.payload, option=orjson.OPT_SORT_KEYS)
-                    owed.add((subject, due.key, due_at, due.expires_at, payload))
+                    owed.add((subject, due.step.key, due.due_at, due.expires_at, payload))
         return owed
 
     async def pending(self) -> Owed:

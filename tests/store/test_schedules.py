@@ -26,7 +26,7 @@ from timebell.rules.planned import occurrence_id
 from timebell.testing.database import TestDatabase
 
 
-@pytest.mark.req("R-4.3", "R-8.5")
+@pytest.mark.req("R-4.3", "R-4.12", "R-8.5")
 async def test_a_one_off_owes_each_of_its_steps_once(bell: Timebell, tables: Tables) -> None:
     steps = [step(f"{hours} h", -hours) for hours in (48, 24, 12, 6, 3)]
     change = await create(bell, start_local=local("2027-03-05T17:00"), steps=steps)

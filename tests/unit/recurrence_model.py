@@ -195,7 +195,7 @@ class Model:
     def allows_weekday(self, day: date) -> bool:
         """Days and ordinals form a union; an ordinal counts in its month, or in the year if no month is named."""
         if "BYDAY" not in self.parts:
-            by_week = "BYWEEKNO" in self.parts and not {"BYMONTHDAY", "BYYEARDAY"} & self.parts.keys()
+            by_week = leaves_the_weekday_open(self.parts)
             is_implied = by_week or (self.freq == "WEEKLY" and self.day_is_open())
             return not is_implied or day.weekday() == self.start.weekday()
         in_year = self.freq == "YEARLY" and "BYMONTH" not in self.parts
@@ -229,7 +229,9 @@ def mixes_days_and_ordinals(parts: Parts) -> bool:
 
 def leaves_the_weekday_open(parts: Parts) -> bool:
     """Without a day dateutil takes all seven of the week; what a rule leaves out comes from its start."""
-    return "BYWEEKNO" in parts and not {"BYDAY", "BYMONTHDAY", "BYYEARDAY"} & parts.keys()
+    takes_it_from_the_start = parts["FREQ"] in {"YEARLY", "MONTHLY", "WEEKLY"}
+    names_days = {"BYDAY", "BYMONTHDAY", "BYYEARDAY"} & parts.keys()
+    return "BYWEEKNO" in parts and takes_it_from_the_start and not names_days
 
 
 def counts_in_week_years(parts: Parts) -> bool:

@@ -86,6 +86,8 @@ LEAP_DAY = datetime(2024, 2, 29, 7, 5, 30)
             "every 4 years on 2 to 8 November at 10:00, if it is a Tuesday",
         ),
         ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO", "every year on Monday of week 20 at 10:00"),
+        ("FREQ=DAILY;BYWEEKNO=20", "every day in week 20 at 10:00"),
+        ("FREQ=WEEKLY;BYWEEKNO=20", "every week on Tuesday of week 20 at 10:00"),
         ("FREQ=YEARLY;BYWEEKNO=-1", "every year on Tuesday of the last week of the year at 10:00"),
         (
             "FREQ=YEARLY;BYYEARDAY=1,100,-1",

@@ -182,6 +182,23 @@ def test_months_that_are_not_listed_are_leapt_over() -> None:
         assert budget.used < 20
 
 
+@pytest.mark.parametrize("frequency", ["DAILY", "HOURLY;BYHOUR=9", "SECONDLY;BYHOUR=9;BYMINUTE=0;BYSECOND=0"])
+@pytest.mark.parametrize(
+    ("parts", "year"),
+    [
+        ("BYMONTHDAY=13;BYDAY=FR", 2055),
+        ("BYMONTH=2;BYMONTHDAY=29", 2408),
+        ("BYYEARDAY=366", 2408),
+        ("BYDAY=MO", 1999),
+    ],
+)
+def test_rare_days_are_found_without_looking_at_the_others(frequency: str, parts: str, year: int) -> None:
+    budget = Budget()
+    found = list(islice(walls(parse_rule(f"FREQ={frequency};{parts}"), START, budget), 100))
+    assert found[-1].year == year
+    assert budget.used < 60_000
+
+
 def test_begin_and_last_belong_to_the_window() -> None:
     nine = datetime(2026, 1, 5, 9)
     assert expanded("FREQ=DAILY", begin=nine, last=nine) == [nine]

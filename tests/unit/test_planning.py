@@ -66,6 +66,14 @@ def override(original: str, new: str | None = None, **options: Any) -> Override:
 
 
 class TestWindow:
+    @pytest.mark.parametrize("catch_up", ["all", "latest", "skip"])
+    def test_occurrences_that_are_decades_apart_are_planned_for(self, catch_up: str) -> None:
+        """With all of them to catch up, a hundred later ones would decide what is stale: two thousand years."""
+        rare = facts("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=SA", catch_up=catch_up)
+        found = look(rare, now=local("2048-02-01T00:00").replace(tzinfo=UTC))
+        assert told(found) == [("02-29T12:00", "02-29T12:00", "planned")]
+        assert found.plan_at == local("2076-02-29T12:00").replace(tzinfo=UTC) - HORIZON + TICK
+
     def test_a_plan_reaches_to_the_horizon_and_the_longest_offset(self) -> None:
         found = look(facts(offsets=(-2 * DAY, HOUR)))
         assert found.occurrences[-1].occurs_at == datetime(2027, 5, 1, 12, tzinfo=UTC)
@@ -226,7 +234,7 @@ class TestCatchUp:
         missed = 0
         while cursor <= self.now:
             schedule = facts("every PT1H", "2027-02-01T00:00", catch_up="all", catch_up_max=4)
-            part = look(schedule, cursor=cursor, now=self.now, limit=limit, missed_before=missed)
+            part = look(schedule, cursor=cursor, now=self.now, limit=limit).counting(missed)
             parts += [one for one in part.occurrences if one.occurs_at < self.now]
             missed += sum(one.state == "missed" for one in part.occurrences)
             cursor = part.planned_until

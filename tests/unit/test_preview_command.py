@@ -72,7 +72,7 @@ def test_an_offset_of_another_century() -> None:
         (["every P1M"], "FREQ=MONTHLY"),
         (["FREQ=DAILY", "--tz", "Europe/Berlim"], "did you mean Europe/Berlin"),
         (["FREQ=DAILY", "--ics", "--json"], "--ics and --json"),
-        (["FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"], "can ever agree"),
+        (["FREQ=MONTHLY;BYDAY=TU;BYSETPOS=10"], "can ever agree"),
     ],
 )
 def test_what_cannot_be_answered(arguments: list[str], words: str) -> None:

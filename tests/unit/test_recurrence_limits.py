@@ -40,6 +40,10 @@ def check(
         "every P2W",
         "cron * * * * *",
         "FREQ=DAILY;" + "BYHOUR=" + "9," * 240 + "9",
+        "FREQ=DAILY;BYMONTHDAY=13;BYDAY=FR",
+        "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=SA",
+        "FREQ=DAILY;BYDAY=FR;COUNT=10000",
+        "FREQ=HOURLY;INTERVAL=24;BYDAY=SA;COUNT=10000",
     ],
 )
 def test_what_a_schedule_may_have(recurrence: str) -> None:
@@ -65,7 +69,9 @@ def test_what_a_schedule_may_have(recurrence: str) -> None:
         ("FREQ=HOURLY;BYMINUTE=0,59;BYSECOND=0,30", "FREQ", "too often"),
         ("every PT59S", "every", "too often"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "recurrence", "nothing is due"),
-        ("FREQ=DAILY;INTERVAL=7;BYDAY=SU", "recurrence", "steps of work"),
+        ("FREQ=DAILY;INTERVAL=7;BYDAY=SU", "recurrence", "nothing is due"),
+        ("FREQ=MINUTELY;INTERVAL=1440;BYHOUR=10", "recurrence", "steps of work"),
+        ("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=SA;BYSECOND=0,30", "FREQ", "too often"),
         ("FREQ=YEARLY;INTERVAL=99;BYMONTH=2;BYMONTHDAY=29", "recurrence", "nothing is due"),
         ("FREQ=MONTHLY;BYYEARDAY=100", "BYYEARDAY", "RFC 5545 forbids"),
         ("FREQ=WEEKLY;BYYEARDAY=100", "BYYEARDAY", "RFC 5545 forbids"),
@@ -118,6 +124,24 @@ def test_a_thousand_exdates_are_looked_at() -> None:
     checked = check_recurrence("FREQ=DAILY", start_local=START, timezone=BERLIN, now=NOW, exdates=dates)
     assert len(checked.unused_exdates) == 500
     assert checked.first.local == START + timedelta(days=1)
+
+
+@pytest.mark.parametrize("recurrence", ["FREQ=MINUTELY", "every PT1M", "FREQ=MINUTELY;BYHOUR=2"])
+def test_a_thousand_exdates_at_a_change_of_clocks_are_looked_at(recurrence: str) -> None:
+    midnight = datetime(2027, 3, 28)
+    dates = [midnight + timedelta(minutes=minute) for minute in range(1000)]
+    checked = check_recurrence(recurrence, start_local=START, timezone=BERLIN, now=NOW, exdates=dates)
+    # What clocks leave out between two and three is what they show between three and four.
+    unused = [date for date in dates if date.hour not in (2, 3)] if "BYHOUR" in recurrence else []
+    assert list(checked.unused_exdates) == unused
+
+
+def test_too_much_work_for_exdates_is_said_of_the_exdates() -> None:
+    dates = [START + timedelta(days=day) for day in range(1000)]
+    with pytest.raises(RecurrenceError) as caught:
+        check_recurrence("cron 0 0 29 2 MON#5", start_local=START, timezone=BERLIN, now=NOW, exdates=dates)
+    assert caught.value.part == "exdates"
+    assert caught.value.remedy == "give fewer"
 
 
 def test_a_date_at_either_end_of_the_calendar_is_looked_at_without_a_crash() -> None:

@@ -7,6 +7,7 @@ each of them a test here says what dateutil would have to be asked to give our a
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -23,8 +24,9 @@ from tests.unit.recurrence_model import (
     model_walls,
 )
 from tests.unit.recurrence_rules import FREQUENCIES, Sample, make_sample
+from timebell.rules.budget import Budget
 from timebell.rules.localtime import OnFold, OnGap
-from timebell.rules.recurrence import last_local, occurrences
+from timebell.rules.recurrence import expand, last_local, occurrences, read_series, unused_exdates
 
 QUICK = settings(max_examples=50, deadline=None)
 LIMIT = 12
@@ -315,3 +317,24 @@ def test_exdates_and_rdates_are_sets_of_instants(timezone: str) -> None:
         rule, start_local=start, timezone=timezone, exdates=excluded, rdates=added, before=end, limit=1000
     )
     assert [occurrence.at for occurrence in found] == sorted(instant for instant in expected if instant < end)
+
+
+@pytest.mark.parametrize(
+    "end", ["", ";COUNT=70", ";UNTIL={end:%Y%m%dT%H%M%S}", ";UNTIL={end:%Y%m%dT%H%M%S}Z"]
+)
+@pytest.mark.parametrize("timezone", TIMEZONES)
+def test_an_exdate_is_unused_where_the_series_has_no_such_instant(timezone: str, end: str) -> None:
+    random = Random(f"{timezone} {end}")
+    on_gap: OnGap = random.choice(["shift", "skip"])
+    on_fold: OnFold = random.choice(["first", "second"])
+    start = near_a_change(random, ZoneInfo(timezone))
+    rule = f"FREQ=MINUTELY;INTERVAL=45{end.format(end=start + 2 * DAY)}"
+    exdates = [start + random.randint(0, 5 * 96) * timedelta(minutes=15) for _ in range(200)]
+    series = read_series(
+        rule, start_local=start, timezone=timezone, exdates=exdates, on_gap=on_gap, on_fold=on_fold
+    )
+    whole = replace(series, excluded=frozenset())
+    due = {one.at for one in expand(whole, limit=1000, budget=Budget())}
+    used = [date for date in exdates if due & set(instants([date], timezone, on_gap, on_fold))]
+    assert len(used) > 10
+    assert unused_exdates(series) == [date for date in exdates if date not in used]

@@ -8,10 +8,10 @@ that an edit uses, so it does not matter which of the two comes first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -27,19 +27,13 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.models import REASON_MAX
 from timebell.kernel.schedule_models import Schedule
 from timebell.kernel.schedule_moving import ScheduleMover
-from timebell.kernel.schedule_rows import (
-    facts_of,
-    occurrence_columns,
-    override_of,
-    schedule_of,
-    steps_of,
-    subject_of,
-)
+from timebell.kernel.schedule_owing import Owing
+from timebell.kernel.schedule_rows import facts_of, occurrence_columns, override_of, schedule_of, subject_of
 from timebell.kernel.schedule_store import ScheduleStore
+from timebell.kernel.statements import Columns
 from timebell.kernel.timezones import check_timezones
 from timebell.kernel.transaction import Transaction
-from timebell.rules.localtime import TIMEZONE_VERSION
-from timebell.rules.planned import Override, Plan, ScheduleFacts, occurrence_id
+from timebell.rules.planned import Override, Plan, ScheduleFacts
 from timebell.rules.planning import plan
 
 log = structlog.get_logger("timebell.planner")
@@ -47,6 +41,8 @@ log = structlog.get_logger("timebell.planner")
 # One transaction stays short whatever the schedules ask for; those that it leaves are claimed by the next.
 _OCCURRENCES_MAX = 5_000
 _WORK_SECONDS = 0.5
+# How many of them are under way at once, so that neither this process nor the database waits for the other.
+_WIDTH = 2
 # How long the planner may think before the others in this process get their turn.
 _TURN_SECONDS = 0.002
 # Six seconds a minute, so that the planners of a cluster do not all look at one instant.
@@ -54,6 +50,9 @@ _JITTER = 0.1
 _TICKS_MAX = 100_000
 # What is wrong with a row, and not with the database.
 _REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+# How many are tried one by one after that, before the rest is tried together again.
+_APART_MAX = 50
+_UNPLANNED = Plan(occurrences=(), planned_until=datetime.min.replace(tzinfo=UTC), plan_at=None, is_over=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,8 +62,8 @@ class _Claimed:
     schedule: Schedule
     facts: ScheduleFacts
     overrides: list[Override] = field(default_factory=list)
-    plan: Plan | None = None
-    agendas: dict[UUID, StatedAgenda] = field(default_factory=dict)
+    plan: Plan = _UNPLANNED
+    agendas: list[StatedAgenda] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -88,12 +87,13 @@ class Planner:
         self._schedules = ScheduleStore(bell.clock)
         self._horizon = timedelta(days=bell.settings.horizon_days)
         self._mover = ScheduleMover(self._schedules, bell.agendas, bell.schedules)
+        self._is_busy = False
         self.timezones = TimezoneWatch(bell.database, self._store)
 
     async def tick(self) -> float:
         has_more = await self.timezones.tick()
         if not self.timezones.is_behind:
-            has_more |= await self._plan() > 0
+            has_more |= await self._plan_side_by_side()
         every = self._bell.settings.plan_seconds
         return 0.0 if has_more else every * (1 - _JITTER + 2 * _JITTER * self._bell.chance.fraction())
 
@@ -113,57 +113,73 @@ class Planner:
         async with self._bell.database.connection() as session:
             return await self._store.read_next_plan(session)
 
+    async def _plan_side_by_side(self) -> bool:
+        """While the database writes what some schedules owe, the next are thought about; answers whether any were.
+
+        Where the last look found nothing there is nothing to do meanwhile; of a small pool, the others need the rest.
+        """
+        width = min(_WIDTH, self._bell.settings.pool_size // 2) if self._is_busy else 1
+        results = await asyncio.gather(*[self._plan() for _ in range(width)], return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        self._is_busy = any(results)
+        return self._is_busy
+
     async def _plan(self) -> int:
-        """Claim schedules and plan them; answers with how many were."""
+        """Claim schedules and plan them; answers with how many were claimed."""
         try:
-            return await self._plan_some(self._bell.settings.plan_batch)
+            return await self._plan_together()
         except OldTimezoneData:
             # Somebody brought newer data since we looked. The next look will say so.
             return 0
-        except _REFUSALS as error:
-            log.warning(
-                "the database refuses what was planned; one schedule is tried alone", error=str(error)
-            )
-        return await self._plan_alone()
 
-    async def _plan_alone(self) -> int:
-        """Plan the first schedule alone; where the database refuses what it owes, it is the one to park."""
+    async def _plan_together(self) -> int:
         try:
-            return await self._plan_some(1)
+            async with self._bell.database.transaction() as session:
+                rows, versions = await self._claim(session, self._bell.settings.plan_batch)
+                wakeups = await self._plan_claimed(session, rows, versions)
         except _REFUSALS as error:
-            refusal = error
-        async with self._bell.database.transaction() as session:
-            rows = await self._store.claim_schedules(session, limit=1)
-            await self._park(session, {row["id"]: (row["tenant"], _reason(refusal)) for row in rows})
+            log.warning("the database refuses what was planned; it is tried one by one", error=str(error))
+            return await self._plan_apart()
+        self._bell.wakeups.hint(wakeups)
         return len(rows)
 
-    async def _plan_some(self, limit: int) -> int:
+    async def _plan_apart(self) -> int:
+        """Plan a few schedules each on its own; where the database refuses what one owes, that one is parked."""
+        wakeups: list[tuple[int, datetime]] = []
         async with self._bell.database.transaction() as session:
-            rows = await self._store.claim_schedules(session, limit=limit)
-            if not rows:
-                return 0
-            await check_timezones(self._schedules, session, (row["timezone"] for row in rows))
-            wakeups, count = await self._plan_claimed(session, rows)
+            rows, versions = await self._claim(session, _APART_MAX)
+            for row in rows:
+                try:
+                    async with _all_or_nothing(session):
+                        wakeups += await self._plan_claimed(session, [row], versions)
+                except _REFUSALS as error:
+                    await self._park(session, {row["id"]: (row["tenant"], _reason(error))})
         self._bell.wakeups.hint(wakeups)
-        self.counters.claimed += count
-        return count
+        return len(rows)
+
+    async def _claim(self, session: Session, limit: int) -> tuple[Sequence[Row], dict[str, str]]:
+        """Schedules to plan, locked, and the first version of the data of each of their timezones."""
+        rows = await self._store.claim_schedules(session, limit=limit)
+        return rows, await check_timezones(self._schedules, session, {row["timezone"] for row in rows})
 
     async def _plan_claimed(
-        self, session: Session, rows: Sequence[Row]
-    ) -> tuple[list[tuple[int, datetime]], int]:
+        self, session: Session, rows: Sequence[Row], versions: Mapping[str, str]
+    ) -> list[tuple[int, datetime]]:
+        """Plan as many of the schedules as the time lasts for; answers with whom to wake."""
+        if not rows:
+            return []
         now: datetime = rows[0]["now"].astimezone(UTC)
         refused: dict[UUID, tuple[str, str]] = {}
         claimed = await self._read(session, rows, refused)
-        missed = await self._store.miss_occurrences(
-            session,
-            schedule_ids=[one.schedule.id for one in claimed],
-            over_ats=[now - one.facts.over_after for one in claimed],
-        )
-        self.counters.missed += sum(missed.values())
-        finished, wakeups = await self._expand(session, claimed, missed, refused, now)
-        wakeups += await self._write(session, finished, now)
+        planned, wakeups = await self._expand(session, claimed, versions, refused, now)
+        await self._miss(session, planned, now)
+        stated = await self._state(session, planned, refused, now)
+        wakeups += await self._write(session, stated, now)
         await self._park(session, refused)
-        return wakeups, len(finished) + len(refused)
+        self.counters.claimed += len(stated) + len(refused)
+        return wakeups
 
     async def _read(
         self, session: Session, rows: Sequence[Row], refused: dict[UUID, tuple[str, str]]
@@ -183,58 +199,67 @@ class Planner:
         self,
         session: Session,
         claimed: Iterable[_Claimed],
-        missed: Mapping[UUID, int],
+        versions: Mapping[str, str],
         refused: dict[UUID, tuple[str, str]],
         now: datetime,
     ) -> tuple[list[_Claimed], list[tuple[int, datetime]]]:
-        """Decide what each schedule owes, as far as the time for it lasts; one that cannot be planned is refused."""
-        monotonic = self._bell.clock.monotonic
-        turn_ends = (began := monotonic()) + _TURN_SECONDS
-        finished: list[_Claimed] = []
+        """Decide when each schedule occurs, as far as the time for it lasts; who cannot be planned is refused."""
+        began = self._bell.clock.monotonic()
+        planned: list[_Claimed] = []
         wakeups: list[tuple[int, datetime]] = []
         occurrence_count = 0
-        for one in claimed:
-            schedule = one.schedule
+        async for one in self._by_turns(claimed):
             try:
-                if schedule.timezone_version != TIMEZONE_VERSION:
+                if one.schedule.timezone_version < versions[one.schedule.timezone]:
                     wakeups += await self._move(session, one, now)
-                    schedule = one.schedule
                 one.plan = plan(
                     one.facts,
                     one.overrides,
-                    cursor=schedule.planned_until,
+                    cursor=one.schedule.planned_until,
                     now=now,
                     horizon=self._horizon,
-                    missed_before=missed.get(schedule.id, 0),
                 )
-                await self._state(session, one, now)
             except DATABASE_ERRORS:
                 raise
             except Exception as error:
-                refused[schedule.id] = schedule.tenant, _reason(error)
+                refused[one.schedule.id] = one.schedule.tenant, _reason(error)
                 continue
-            finished.append(one)
+            planned.append(one)
             occurrence_count += len(one.plan.occurrences)
+            if occurrence_count >= _OCCURRENCES_MAX or self._bell.clock.monotonic() - began >= _WORK_SECONDS:
+                break
+        return planned, wakeups
+
+    async def _by_turns(self, claimed: Iterable[_Claimed]) -> AsyncIterator[_Claimed]:
+        """One after the other, while the others in this process get their turn."""
+        monotonic = self._bell.clock.monotonic
+        turn_ends = monotonic() + _TURN_SECONDS
+        for one in claimed:
+            yield one
             if monotonic() >= turn_ends:
-                if occurrence_count >= _OCCURRENCES_MAX or monotonic() - began >= _WORK_SECONDS:
-                    break
                 await asyncio.sleep(0)
                 turn_ends = monotonic() + _TURN_SECONDS
-        return finished, wakeups
+
+    async def _miss(self, session: Session, planned: Sequence[_Claimed], now: datetime) -> None:
+        """Look for occurrences that are over and that nobody paid; what is caught up tells how many they are."""
+        missed = await self._store.miss_occurrences(
+            session,
+            schedule_ids=[one.schedule.id for one in planned],
+            over_ats=[now - one.facts.over_after for one in planned],
+        )
+        for one in planned:
+            if one.schedule.id in missed:
+                one.plan = one.plan.counting(missed[one.schedule.id])
+        self.counters.missed += sum(missed.values())
 
     async def _move(self, session: Session, one: _Claimed, now: datetime) -> list[tuple[int, datetime]]:
-        """Bring what older timezone data planned to where ours put it; answers with whom to wake."""
+        """Bring what older timezone data planned to where ours put it; answers with whom to wake.
+
+        A schedule that cannot be moved is parked as it was, and the others go on in this transaction.
+        """
         tx = Transaction(session, one.schedule.tenant)
-        await session.execute("SAVEPOINT timebell_move")
-        try:
+        async with _all_or_nothing(session):
             one.schedule, moved_count = await self._mover.move(tx, one.schedule, one.overrides, now=now)
-        except DATABASE_ERRORS:
-            raise
-        except Exception:
-            # It will be parked as it was, and the others go on in this transaction.
-            await session.execute("ROLLBACK TO SAVEPOINT timebell_move")
-            raise
-        await session.execute("RELEASE SAVEPOINT timebell_move")
         self.counters.moved += moved_count
         if moved_count:
             log.info(
@@ -245,49 +270,57 @@ class Planner:
             )
         return tx.wakeups
 
-    async def _state(self, session: Session, one: _Claimed, now: datetime) -> None:
+    async def _state(
+        self,
+        session: Session,
+        planned: Iterable[_Claimed],
+        refused: dict[UUID, tuple[str, str]],
+        now: datetime,
+    ) -> list[_Claimed]:
         """State what each occurrence owes; whoever asks for the impossible is found before anything is written."""
-        assert one.plan is not None
-        schedule = one.schedule
-        for occurrence in one.plan.occurrences:
-            if occurrence.state != "planned":
-                continue
-            id = occurrence_id(schedule.id, occurrence.original_local, occurrence.fold)
-            one.agendas[id] = await self._bell.agendas.stated(
-                session,
-                tenant=schedule.tenant,
-                subject=subject_of(id),
-                anchor=occurrence.occurs_at,
-                steps=steps_of(schedule, one.facts, occurrence, now),
-                correlation_id=schedule.correlation_id,
-            )
+        stated: list[_Claimed] = []
+        async for one in self._by_turns(planned):
+            try:
+                owing = await Owing.of(self._bell.agendas, session, one.schedule, one.facts)
+                one.agendas = [
+                    owing.agenda(occurrence, now)
+                    for occurrence in one.plan.occurrences
+                    if occurrence.state == "planned"
+                ]
+            except DATABASE_ERRORS:
+                raise
+            except Exception as error:
+                refused[one.schedule.id] = one.schedule.tenant, _reason(error)
+            else:
+                stated.append(one)
+        return stated
 
     async def _write(
-        self, session: Session, finished: Sequence[_Claimed], now: datetime
+        self, session: Session, stated: Sequence[_Claimed], now: datetime
     ) -> list[tuple[int, datetime]]:
-        columns: dict[str, list[Any]] = {}
-        for one in finished:
-            assert one.plan is not None
+        columns: Columns = {}
+        for one in stated:
             for name, values in occurrence_columns(one.schedule, one.plan.occurrences).items():
                 columns.setdefault(name, []).extend(values)
         wakeups: list[tuple[int, datetime]] = []
         if columns.get("ids"):
-            inserted = await self._schedules.insert_occurrences(session, columns=columns)
-            wakeups = await self._begin(session, finished, inserted)
-            self.counters.planned += len(inserted)
-        await self._store.finish_plan(session, columns=_finish_columns(finished, now))
+            known = await self._schedules.insert_occurrences(session, columns=columns)
+            wakeups = await self._begin(session, stated, known)
+            self.counters.planned += len(columns["ids"]) - len(known)
+        await self._store.finish_plan(session, columns=_finish_columns(stated, now))
         return wakeups
 
     async def _begin(
-        self, session: Session, finished: Sequence[_Claimed], inserted: set[UUID]
+        self, session: Session, stated: Sequence[_Claimed], known: set[UUID]
     ) -> list[tuple[int, datetime]]:
         """Begin the agendas of the occurrences that are new. One that was withdrawn and comes back has an agenda."""
-        agendas = [stated for one in finished for id, stated in one.agendas.items() if id in inserted]
+        planned_before = {subject_of(id) for id in known}
+        agendas = [agenda for one in stated for agenda in one.agendas if agenda.subject not in planned_before]
         begun = await self._bell.agendas.begin_many(session, agendas, is_told=False)
         back: dict[str, list[StatedAgenda]] = {}
-        for stated, diff in zip(agendas, begun.diffs, strict=True):
+        for agenda, diff in zip(agendas, begun.diffs, strict=True):
             if diff is None:
-                back.setdefault(stated.tenant, []).append(stated)
+                back.setdefault(agenda.tenant, []).append(agenda)
         wakeups = [(row["slot"], row["run_at"]) for row in begun.due]
         for tenant, returning in back.items():
             tx = Transaction(session, tenant)
@@ -312,6 +345,18 @@ class Planner:
         self.counters.parked += len(refused)
 
 
+@asynccontextmanager
+async def _all_or_nothing(session: Session) -> AsyncIterator[None]:
+    """Undo what was begun in it if it fails, and leave the transaction as it was before."""
+    await session.execute("SAVEPOINT timebell_plan")
+    try:
+        yield
+    except Exception:
+        await session.execute("ROLLBACK TO SAVEPOINT timebell_plan")
+        raise
+    await session.execute("RELEASE SAVEPOINT timebell_plan")
+
+
 def _reason(error: Exception) -> str:
     """Why a schedule cannot be planned, in words that its owner may read; a bug is named for those who mend it."""
     if isinstance(error, TimebellError):
@@ -320,12 +365,11 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:REASON_MAX]
 
 
-def _finish_columns(finished: Iterable[_Claimed], now: datetime) -> dict[str, list[Any]]:
-    plans = [(one, one.plan) for one in finished if one.plan is not None]
+def _finish_columns(stated: Sequence[_Claimed], now: datetime) -> Columns:
     return {
-        "ids": [one.schedule.id for one, _ in plans],
-        "planned_untils": [plan.planned_until for _, plan in plans],
-        "plan_ats": [plan.plan_at for _, plan in plans],
-        "states": ["ended" if plan.is_over else "active" for _, plan in plans],
-        "settled_untils": [now - one.facts.over_after for one, _ in plans],
+        "ids": [one.schedule.id for one in stated],
+        "planned_untils": [one.plan.planned_until for one in stated],
+        "plan_ats": [one.plan.plan_at for one in stated],
+        "states": ["ended" if one.plan.is_over else "active" for one in stated],
+        "settled_untils": [now - one.facts.over_after for one in stated],
     }

@@ -6,28 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from timebell.clock import Clock
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
-from timebell.kernel.store import Columns
-from timebell.rules.localtime import TIMEZONE_VERSION
-
-_QUERIES = load_queries("timebell.engine.sql")
+from timebell.kernel.columns import shorten
+from timebell.kernel.statements import Columns, Statements
 
 
-class PlannerStore:
+class PlannerStore(Statements):
     """What the planner asks about many schedules at once; the rest it shares with whoever edits one."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
-        if "now" in query.parameters:
-            arguments["now"] = self._clock.sql_now()
-        if "timezone_version" in query.parameters:
-            arguments["timezone_version"] = TIMEZONE_VERSION
-        return await session.run(query, **arguments)
+    queries = load_queries("timebell.engine.sql")
 
     async def claim_schedules(self, session: Session, *, limit: int) -> Sequence[Row]:
         return await self._run(session, "claim_schedules", limit=limit)
@@ -39,11 +27,12 @@ class PlannerStore:
     async def miss_occurrences(
         self, session: Session, *, schedule_ids: list[UUID], over_ats: list[datetime]
     ) -> dict[UUID, int]:
-        rows = await self._run(session, "miss_occurrences", schedule_ids=schedule_ids, over_ats=over_ats)
+        columns = shorten({"over_ats": over_ats}, alike=["over_ats"])
+        rows = await self._run(session, "miss_occurrences", schedule_ids=schedule_ids, **columns)
         return {row["schedule_id"]: row["missed_count"] for row in rows}
 
     async def finish_plan(self, session: Session, *, columns: Columns) -> None:
-        await self._run(session, "finish_plan", **columns)
+        await self._run(session, "finish_plan", **shorten(columns, alike=["states", "settled_untils"]))
 
     async def park_schedules(self, session: Session, *, ids: list[UUID], reasons: list[str]) -> None:
         await self._run(session, "park_schedules", ids=ids, reasons=reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import asyncpg
 import structlog
@@ -16,7 +17,7 @@ log = structlog.get_logger("timebell.pruner")
 EVERY_SECONDS = 600.0
 _ROWS_MAX = 1_000
 _PARTITIONS_MAX = 10
-_BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), "", "")
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Pruner:
@@ -26,7 +27,8 @@ class Pruner:
         self._database = database
         self._store = store
         self._settings = settings
-        self._agendas_after = _BEGINNING
+        self._agendas_after = _BEGINNING, "", ""
+        self._occurrences_after = _BEGINNING, UUID(int=0)
 
     async def tick(self) -> float:
         settings = self._settings
@@ -36,6 +38,7 @@ class Pruner:
                 await self._store.prune_keys(session, limit=_ROWS_MAX),
                 await self._store.prune_dead_jobs(session, days=settings.dead_days, limit=_ROWS_MAX),
                 await self._prune_agendas(session),
+                await self._prune_occurrences(session),
             ]
             try:
                 for _ in range(_PARTITIONS_MAX):
@@ -50,10 +53,18 @@ class Pruner:
         last = await self._store.prune_agendas(
             session, days=self._settings.dead_days, after=self._agendas_after, limit=_ROWS_MAX
         )
-        if last is None:
-            self._agendas_after = _BEGINNING
+        if last is None or last["looked_at_count"] < _ROWS_MAX:
+            self._agendas_after = _BEGINNING, "", ""
             return 0
-        count: int = last["looked_at_count"]
-        end = (last["updated_at"], last["tenant"], last["subject"])
-        self._agendas_after = end if count >= _ROWS_MAX else _BEGINNING
-        return count
+        self._agendas_after = last["updated_at"], last["tenant"], last["subject"]
+        return _ROWS_MAX
+
+    async def _prune_occurrences(self, session: Session) -> int:
+        last = await self._store.prune_occurrences(
+            session, days=self._settings.dead_days, after=self._occurrences_after, limit=_ROWS_MAX
+        )
+        if last is None or last["looked_at_count"] < _ROWS_MAX:
+            self._occurrences_after = _BEGINNING, UUID(int=0)
+            return 0
+        self._occurrences_after = last["occurs_at"], last["id"]
+        return _ROWS_MAX

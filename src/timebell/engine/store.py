@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from timebell.clock import Clock
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
-
-_QUERIES = load_queries("timebell.engine.sql")
-Columns = dict[str, list[Any]]
+from timebell.kernel.statements import Columns, Statements
 
 
-class EngineStore:
+class EngineStore(Statements):
     """Every statement that the loops send. Whoever writes jobs says who it is and which epochs it acts under."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
-        if "now" in query.parameters:
-            arguments["now"] = self._clock.sql_now()
-        if "lease_now" in query.parameters:
-            arguments["lease_now"] = self._clock.lease_now()
-        return await session.run(query, **arguments)
+    queries = load_queries("timebell.engine.sql")
 
     async def register_node(self, session: Session, *, node: str, version: str, lease_seconds: float) -> int:
         rows = await self._run(
@@ -273,5 +260,15 @@ class EngineStore:
             after_tenant=tenant,
             after_subject=subject,
             limit=limit,
+        )
+        return rows[0] if rows else None
+
+    async def prune_occurrences(
+        self, session: Session, *, days: int, after: tuple[datetime, UUID], limit: int
+    ) -> Row | None:
+        """Answers as `prune_agendas` does."""
+        occurs_at, id = after
+        rows = await self._run(
+            session, "prune_occurrences", days=days, after=occurs_at, after_id=id, limit=limit
         )
         return rows[0] if rows else None

@@ -360,7 +360,8 @@ class Worker:
             return True
         if self.held.can_take_overflow():
             return True
-        return self._limits.has_room(self.held.ready_counts(), self._timekeeper.now())
+        ready, now = self.held.ready_counts(), self._timekeeper.now()
+        return self._limits.is_short(ready, now) or self._limits.has_room(ready, now)
 
     def is_idle(self) -> bool:
         """Whether nothing goes on and nothing waits to be written."""

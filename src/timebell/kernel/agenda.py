@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
-
-import orjson
 
 from timebell.clock import Ids
 from timebell.config import Settings
@@ -17,8 +15,11 @@ from timebell.kernel.agenda_rows import (
     SKIPPED,
     UNTOLD,
     Begun,
+    JsonText,
     Settling,
     StatedAgenda,
+    StepContent,
+    StepForm,
     about,
     begun_columns,
     begun_diff,
@@ -112,11 +113,12 @@ class AgendaWriter:
         correlation_id: str | None = None,
     ) -> StatedAgenda:
         """Check what should be owed about one of many subjects, before anything is written about any."""
+        forms = await self.forms(session, steps)
         return StatedAgenda(
             tenant=tenant,
             subject=subject,
             anchor=anchor,
-            owed=await self._owed(session, steps, anchor),
+            owed=[self._owed(step, form, anchor) for step, form in zip(steps, forms, strict=True)],
             correlation_id=correlation_id,
         )
 
@@ -130,7 +132,7 @@ class AgendaWriter:
         """
         if not agendas:
             return Begun(diffs=(), due=())
-        fresh = await self._store.begin_agendas(
+        answer = await self._store.begin_agendas(
             session,
             columns={
                 "tenants": [agenda.tenant for agenda in agendas],
@@ -138,17 +140,16 @@ class AgendaWriter:
                 "anchors": [agenda.anchor for agenda in agendas],
             },
         )
-        named = {(row["tenant"], row["subject"]): row["now"] for row in fresh}
+        known = set(zip(answer["tenants"], answer["subjects"], strict=True))
         diffs: list[AgendaDiff | None] = []
         begun: list[tuple[StatedAgenda, OwedStep, UUID]] = []
         skipped: list[dict[str, Any]] = []
         ids = iter(self._ids.many(sum(len(agenda.owed) for agenda in agendas)))
         for agenda in agendas:
-            now = named.get((agenda.tenant, agenda.subject))
-            if now is None:
+            if known and (agenda.tenant, agenda.subject) in known:
                 diffs.append(None)
                 continue
-            added, late = begin(agenda.owed, now)
+            added, late = begin(agenda.owed, answer["now"])
             new = [(agenda, step, next(ids)) for step in added]
             begun += new
             skipped += [
@@ -170,29 +171,32 @@ class AgendaWriter:
             raise InvalidInput(f"the step {twice!r} is stated twice", field="steps")
         return steps
 
-    async def _owed(self, session: Session, steps: Sequence[Step], anchor: datetime | None) -> list[OwedStep]:
-        return [
-            await self._owed_step(session, step, anchor, order)
-            for order, step in enumerate(self._checked(steps))
-        ]
+    async def forms(self, session: Session, steps: Sequence[Step]) -> list[StepForm]:
+        """Check what can be checked about steps before it is known when they are due."""
+        return [await self._form(session, step, order) for order, step in enumerate(self._checked(steps))]
 
-    async def _owed_step(self, session: Session, step: Step, anchor: datetime | None, order: int) -> OwedStep:
+    async def _form(self, session: Session, step: Step, order: int) -> StepForm:
         if step.offset is not None and abs(step.offset) > timedelta(days=self._settings.offset_days_max):
             raise InvalidInput(
                 f"step {step.key!r}: must be within {self._settings.offset_days_max} days of the anchor",
                 field="offset",
             )
+        return StepForm(
+            step=step.key,
+            kind=step.kind,
+            queue=await self._catalogue.queue_for(session, step.kind, step.queue),
+            guard=step.guard,
+            priority=step.priority,
+            urgency=step.urgency,
+            max_attempts=step.max_attempts,
+            step_order=order if step.ordered else None,
+        )
+
+    def content(self, form: StepForm, payload: Mapping[str, Any]) -> StepContent:
+        return StepContent(form, JsonText(encode_payload(payload, self._settings.payload_bytes_max)))
+
+    def _owed(self, step: Step, form: StepForm, anchor: datetime | None) -> OwedStep:
         due_at = step.due_at(anchor)
-        content = {
-            "kind": step.kind,
-            "queue": await self._catalogue.queue_for(session, step.kind, step.queue),
-            "guard": step.guard,
-            "priority": step.priority,
-            "urgency": step.urgency,
-            "max_attempts": step.max_attempts,
-            "step_order": order if step.ordered else None,
-            "payload": orjson.loads(encode_payload(step.payload, self._settings.payload_bytes_max)),
-        }
         return OwedStep(
             key=step.key,
             due_at=due_at,
@@ -200,7 +204,7 @@ class AgendaWriter:
             late=step.late,
             grace=step.grace,
             once=step.once,
-            content=content,
+            content=self.content(form, step.payload),
         )
 
     def _settling(

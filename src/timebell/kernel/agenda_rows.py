@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -14,9 +14,43 @@ import orjson
 from timebell.db.pool import Row
 from timebell.kernel.columns import shorten
 from timebell.kernel.models import AgendaDiff, StepChange
-from timebell.kernel.store import Columns
+from timebell.kernel.statements import Columns
 from timebell.kernel.transaction import Transaction
 from timebell.rules.agenda import OwedStep, Reconciled, UnfinishedStep, reconcile
+
+
+class StepForm(NamedTuple):
+    """What is the same about a step whenever it is due and whatever it is about. Few forms stand for many jobs."""
+
+    step: str
+    kind: str
+    queue: str
+    guard: str | None
+    priority: int
+    urgency: str
+    max_attempts: int | None
+    step_order: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonText:
+    """A payload as it is written. Two that mean the same are equal, however PostgreSQL writes them."""
+
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JsonText):
+            return NotImplemented
+        return self.text == other.text or bool(orjson.loads(self.text) == orjson.loads(other.text))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class StepContent(NamedTuple):
+    """Everything about a step but its time."""
+
+    form: StepForm
+    payload: JsonText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +107,8 @@ SKIPPED = {
     "reasons": "reason",
     "correlation_ids": "correlation_id",
 }
-# What steps of one form share, with the parameters of `begin_steps.sql` for it.
-_FORM = {
-    "kinds": "kind",
-    "queues": "queue",
-    "guards": "guard",
-    "priorities": "priority",
-    "urgencies": "urgency",
-    "max_attempts": "max_attempts",
-    "step_orders": "step_order",
-}
+# The parameters of `begin_steps.sql` for the fields of a form.
+_FORM = ("steps", "kinds", "queues", "guards", "priorities", "urgencies", "max_attempts", "step_orders")
 UNTOLD = AgendaDiff(revision=1)
 
 
@@ -91,15 +117,8 @@ def about(agenda: StatedAgenda) -> dict[str, Any]:
 
 
 def begun_columns(begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]]) -> Columns:
-    forms: dict[tuple[object, ...], int] = {}
-    numbers: list[int] = []
-    payloads: list[str] = []
-    for _, step, _ in begun:
-        content = step.content
-        assert isinstance(content, dict)
-        form = (step.key, *[content[field] for field in _FORM.values()])
-        numbers.append(forms.setdefault(form, len(forms) + 1))
-        payloads.append(orjson.dumps(content["payload"]).decode())
+    forms: dict[StepForm, int] = {}
+    contents = [content_of(step) for _, step, _ in begun]
     columns: Columns = {
         "ids": [id for _, _, id in begun],
         "tenants": [agenda.tenant for agenda, _, _ in begun],
@@ -107,11 +126,11 @@ def begun_columns(begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]]) -> Colum
         "correlation_ids": [agenda.correlation_id for agenda, _, _ in begun],
         "due_ats": [step.due_at for _, step, _ in begun],
         "expires_ats": [step.expires_at for _, step, _ in begun],
-        "payloads": payloads,
-        "forms": numbers,
+        "payloads": [content.payload.text for content in contents],
+        "forms": [forms.setdefault(content.form, len(forms) + 1) for content in contents],
     }
     shorten(columns, alike=["tenants"], absent=["correlation_ids", "expires_ats"])
-    for place, parameter in enumerate(("steps", *_FORM)):
+    for place, parameter in enumerate(_FORM):
         columns[parameter] = [form[place] for form in forms]
     return columns
 
@@ -137,15 +156,18 @@ def columns_of(rows: Sequence[dict[str, Any]], fields: dict[str, str]) -> Column
     return {parameter: [row[field] for row in rows] for parameter, field in fields.items()}
 
 
+def content_of(step: OwedStep) -> StepContent:
+    assert isinstance(step.content, StepContent)
+    return step.content
+
+
 def job_fields(step: OwedStep) -> dict[str, Any]:
-    content = step.content
-    assert isinstance(content, dict)
+    content = content_of(step)
     return {
-        **content,
-        "step": step.key,
+        **content.form._asdict(),
         "due_at": step.due_at,
         "expires_at": step.expires_at,
-        "payload": orjson.dumps(content["payload"]).decode(),
+        "payload": content.payload.text,
         "correlation_id": None,
     }
 
@@ -155,10 +177,6 @@ def _unfinished(rows: Sequence[Row], tx: Transaction) -> tuple[list[UnfinishedSt
     live: list[UnfinishedStep] = []
     given_up: list[UnfinishedStep] = []
     for row in rows:
-        content = {
-            name: row[name]
-            for name in ("kind", "queue", "guard", "priority", "urgency", "max_attempts", "step_order")
-        }
         step = UnfinishedStep(
             job_id=row["id"],
             key=row["step"],
@@ -167,7 +185,9 @@ def _unfinished(rows: Sequence[Row], tx: Transaction) -> tuple[list[UnfinishedSt
             expires_at=None if row["expires_at"] is None else row["expires_at"].astimezone(UTC),
             # A handler that sets the agenda in its own transaction is itself running.
             is_started=row["is_started"] or row["id"] == tx.running_job,
-            content={**content, "payload": orjson.loads(row["payload"])},
+            content=StepContent(
+                StepForm(*[row[name] for name in StepForm._fields]), JsonText(row["payload"])
+            ),
         )
         (given_up if row["is_superseded"] and not step.is_started else live).append(step)
     return live, given_up

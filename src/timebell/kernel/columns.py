@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from timebell.kernel.store import Columns
+from timebell.kernel.statements import Columns
 
 
 def shorten(columns: Columns, *, alike: Iterable[str] = (), absent: Iterable[str] = ()) -> Columns:

@@ -19,7 +19,8 @@ from timebell.errors import InvalidInput, KeyConflict, PayloadTooLarge
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.columns import shorten
 from timebell.kernel.models import Enqueue, Enqueued
-from timebell.kernel.store import Columns, Store
+from timebell.kernel.statements import Columns
+from timebell.kernel.store import Store
 from timebell.kernel.transaction import Transaction, check_transaction
 
 # An escaped NUL: a backslash that is not itself escaped, and what follows it.

@@ -8,11 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from timebell.clock import Clock
 from timebell.db.pool import Row, Session
-from timebell.db.queries import load_queries
-
-_QUERIES = load_queries("timebell.kernel.sql")
+from timebell.kernel.statements import Statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,23 +31,12 @@ class Listing:
     count_max: int = 10_000
 
 
-class InsightsStore:
+class InsightsStore(Statements):
     """Every read of `Insights`. Each says how many rows it may look at or answer with."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
-        if "now" in query.parameters:
-            arguments["now"] = self._clock.sql_now()
-        if "lease_now" in query.parameters:
-            arguments["lease_now"] = self._clock.lease_now()
-        return await session.run(query, **arguments)
 
     async def _list(self, session: Session, query_name: str, listing: Listing) -> Sequence[Row]:
         """Each list takes those fields of the listing that its index can answer for."""
-        wanted = [name for name in _QUERIES[query_name].parameters if name != "now"]
+        wanted = [name for name in self.queries[query_name].parameters if name != "now"]
         return await self._run(session, query_name, **{name: getattr(listing, name) for name in wanted})
 
     async def count_due(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Literal
 from uuid import UUID
 
@@ -279,20 +278,10 @@ class Step:
             )
         return _later(self, "offset", anchor.astimezone(UTC), self.offset)
 
-    def varied(self, **values: Any) -> Step:
-        """The same step with values that need no check, because Timebell itself decided them."""
-        other = object.__new__(Step)
-        for name, value in zip(Step.__slots__, _ALL_OF_STEP(self), strict=True):
-            object.__setattr__(other, name, values.get(name, value))
-        return other
-
     def expiry(self, due_at: datetime) -> datetime | None:
         if self.expires_after is not None:
             return _later(self, "expires_after", due_at, self.expires_after)
         return None if self.expires_at is None else self.expires_at.astimezone(UTC)
-
-
-_ALL_OF_STEP = attrgetter(*Step.__slots__)
 
 
 def _later(step: Step, field_name: str, instant: datetime, duration: timedelta) -> datetime:

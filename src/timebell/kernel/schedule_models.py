@@ -108,6 +108,9 @@ class Schedule(ScheduleTerms):
     created_at: datetime
     updated_at: datetime
 
+    def __post_init__(self) -> None:
+        """It comes from its row, and its terms were checked before they were written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:

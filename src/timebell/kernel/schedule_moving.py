@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.schedule_models import Schedule
-from timebell.kernel.schedule_rows import facts_of, occurrence_columns, steps_of, subject_of
+from timebell.kernel.schedule_owing import Owing, id_of
+from timebell.kernel.schedule_rows import facts_of, updated_columns
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
 from timebell.kernel.transaction import Transaction
 from timebell.rules.localtime import NEAR
-from timebell.rules.planned import Override, Planned, occurrence_id
+from timebell.rules.planned import Override
 from timebell.rules.planning import plan
 
 _REASON = "timezone data"
 _NEAR_MAX = 10_000
-_UPDATED = ("ids", "locals", "occurs_ats", "adjusteds", "states", "revisions")
 
 
 class ScheduleMover:
@@ -55,28 +54,14 @@ class ScheduleMover:
         waiting: set[UUID] = {row["id"] for row in rows if row["state"] == "planned"}
         if not waiting:
             return 0
-        facts = facts_of(schedule)
         near = plan(
-            facts, overrides, cursor=now - NEAR, now=now, horizon=timedelta(0), limit=_NEAR_MAX
+            facts_of(schedule), overrides, cursor=now - NEAR, now=now, horizon=timedelta(0), limit=_NEAR_MAX
         ).occurrences
-        overtaken = [one for one in near if one.occurs_at < now and _id(schedule, one) in waiting]
-        if overtaken:
-            columns: dict[str, list[Any]] = occurrence_columns(schedule, overtaken)
-            await self._store.update_occurrences(
-                tx.session, columns={name: columns[name] for name in _UPDATED}
-            )
-        for one in overtaken:
-            await self._agendas.set(
-                tx,
-                subject=subject_of(_id(schedule, one)),
-                anchor=one.occurs_at,
-                steps=steps_of(schedule, facts, one, now) if one.state == "planned" else (),
-                reason=_REASON,
-                actor=None,
-                correlation_id=schedule.correlation_id,
-            )
+        overtaken = [one for one in near if one.occurs_at < now and id_of(schedule, one) in waiting]
+        if not overtaken:
+            return 0
+        await self._store.update_occurrences(tx.session, columns=updated_columns(schedule, overtaken))
+        owing = await Owing.of(self._agendas, tx.session, schedule)
+        stated = [owing.agenda(one, now) for one in overtaken]
+        await self._agendas.set_many(tx, stated, reason=_REASON, actor=None)
         return len(overtaken)
-
-
-def _id(schedule: Schedule, one: Planned) -> UUID:
-    return occurrence_id(schedule.id, one.original_local, one.fold)

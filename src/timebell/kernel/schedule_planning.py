@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from timebell.config import Settings
 from timebell.errors import InvalidInput
@@ -13,18 +12,19 @@ from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.agenda_rows import StatedAgenda
 from timebell.kernel.models import AgendaDiff, Step, StepChange
 from timebell.kernel.schedule_models import Occurrence, OccurrenceChange, Schedule, ScheduleDiff
+from timebell.kernel.schedule_owing import Owing, id_of
 from timebell.kernel.schedule_rows import (
     facts_of,
     occurrence_columns,
     occurrence_of,
     schedule_of,
-    steps_of,
     subject_of,
+    updated_columns,
 )
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.timezones import check_timezones
 from timebell.kernel.transaction import Transaction
-from timebell.rules.planned import Existing, Key, Override, Plan, Planned, compare, occurrence_id
+from timebell.rules.planned import Existing, Key, Override, Plan, Planned, compare
 from timebell.rules.planning import PLANNED_MAX, plan
 
 # What one schedule may have planned ahead: a minute apart for a hundred days. More is a burden on everybody.
@@ -206,10 +206,7 @@ class PlanWriter:
         compared = compare([_existing(one) for one in existing.values()], result.occurrences)
         present = [one for one in result.occurrences if one.key in existing]
         if present:
-            columns = occurrence_columns(schedule, present)
-            await self._store.update_occurrences(
-                edit.tx.session, columns={name: columns[name] for name in _UPDATED}
-            )
+            await self._store.update_occurrences(edit.tx.session, columns=updated_columns(schedule, present))
         fresh = [one for one in result.occurrences if one.key not in existing]
         begun = await self._begin(edit, schedule, fresh)
         begun |= await self._set(edit, schedule, [one for one in compared.added if one.key in existing])
@@ -249,13 +246,12 @@ class PlanWriter:
         """Write occurrences that are not there; one that turns out to be history is left as it is."""
         if not occurrences:
             return {}
-        inserted = await self._store.insert_occurrences(
+        known = await self._store.insert_occurrences(
             edit.tx.session, columns=occurrence_columns(schedule, occurrences)
         )
-        owed = [one for one in occurrences if one.state == "planned" and _id(schedule, one) in inserted]
-        begun = await self._agendas.begin_many(
-            edit.tx.session, [await self._stated(edit, schedule, one) for one in owed]
-        )
+        owed = [one for one in occurrences if one.state == "planned" and id_of(schedule, one) not in known]
+        stated = await self._stated(edit, schedule, owed)
+        begun = await self._agendas.begin_many(edit.tx.session, stated)
         edit.tx.note_due(begun.due)
         answers = {one.key: diff for one, diff in zip(owed, begun.diffs, strict=True) if diff is not None}
         # What was withdrawn once has an agenda that remembers what was done.
@@ -265,19 +261,17 @@ class PlanWriter:
     async def _set(
         self, edit: Edit, schedule: Schedule, occurrences: Sequence[Planned]
     ) -> dict[Key, AgendaDiff]:
-        stated = [await self._stated(edit, schedule, one) for one in occurrences]
+        stated = await self._stated(edit, schedule, occurrences)
         diffs = await self._agendas.set_many(edit.tx, stated, reason=edit.reason, actor=edit.actor)
-        return {one.key: diffs[subject_of(_id(schedule, one))] for one in occurrences}
+        return {one.key: diffs[subject_of(id_of(schedule, one))] for one in occurrences}
 
-    async def _stated(self, edit: Edit, schedule: Schedule, one: Planned) -> StatedAgenda:
-        return await self._agendas.stated(
-            edit.tx.session,
-            tenant=schedule.tenant,
-            subject=subject_of(_id(schedule, one)),
-            anchor=one.occurs_at,
-            steps=steps_of(schedule, facts_of(schedule), one, edit.now),
-            correlation_id=schedule.correlation_id,
-        )
+    async def _stated(
+        self, edit: Edit, schedule: Schedule, occurrences: Sequence[Planned]
+    ) -> list[StatedAgenda]:
+        if not occurrences:
+            return []
+        owing = await Owing.of(self._agendas, edit.tx.session, schedule)
+        return [owing.agenda(one, edit.now) for one in occurrences]
 
     async def _clear(self, edit: Edit, occurrences: Sequence[Occurrence]) -> dict[str, AgendaDiff]:
         nothing = [
@@ -288,9 +282,6 @@ class PlanWriter:
             if one.state == "planned"
         ]
         return await self._agendas.set_many(edit.tx, nothing, reason=edit.reason, actor=edit.actor)
-
-
-_UPDATED = ("ids", "locals", "occurs_ats", "adjusteds", "states", "revisions")
 
 
 def _check_amount(schedule: Schedule, result: Plan, now: datetime) -> None:
@@ -315,10 +306,6 @@ def _due_at(step: Step, one: Planned) -> datetime:
     return one.occurs_at + (step.offset or timedelta(0))
 
 
-def _id(schedule: Schedule, one: Planned) -> UUID:
-    return occurrence_id(schedule.id, one.original_local, one.fold)
-
-
 def _existing(one: Occurrence) -> Existing:
     return Existing(
         original_local=one.original_local, fold=one.fold, occurs_at=one.occurs_at, state=one.state
@@ -327,7 +314,7 @@ def _existing(one: Occurrence) -> Existing:
 
 def _view(schedule: Schedule, one: Planned) -> Occurrence:
     return Occurrence(
-        id=_id(schedule, one),
+        id=id_of(schedule, one),
         schedule_id=schedule.id,
         original_local=one.original_local,
         fold=one.fold,
@@ -344,7 +331,7 @@ def _change(
     schedule: Schedule, one: Planned, steps: Sequence[Step] | Sequence[StepChange]
 ) -> OccurrenceChange:
     return OccurrenceChange(
-        occurrence_id=_id(schedule, one),
+        occurrence_id=id_of(schedule, one),
         original_local=one.original_local,
         fold=one.fold,
         occurs_at=one.occurs_at,

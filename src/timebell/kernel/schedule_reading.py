@@ -52,13 +52,15 @@ class ScheduleReader:
         if owner is not None and subject is not None:
             raise InvalidInput("give an owner or a subject, not both", field="subject")
         after = decode_cursor("schedules", cursor)
-        filters = {"tenant": tx.tenant, "state": state, "after": after.id, "limit": limit}
-        if owner is not None:
-            rows = await self._store.list_schedules_of_owner(tx.session, owner=owner, **filters)
-        elif subject is not None:
-            rows = await self._store.list_schedules_of_subject(tx.session, subject=subject, **filters)
-        else:
-            rows = await self._store.list_schedules(tx.session, **filters)
+        rows = await self._store.list_schedules(
+            tx.session,
+            tenant=tx.tenant,
+            owner=owner,
+            subject=subject,
+            state=state,
+            after=after.id,
+            limit=limit,
+        )
         return page_of("schedules", rows, limit, schedule_of)
 
     async def occurrences(

@@ -1,4 +1,4 @@
-"""Between schedules and their rows: what is stored, what is read back, and what an occurrence owes."""
+"""Between schedules and their rows: what is stored, and what is read back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from timebell.db.pool import Row
 from timebell.errors import InvalidInput
 from timebell.kernel.models import Step
 from timebell.kernel.schedule_models import Occurrence, Schedule, ScheduleTerms
-from timebell.rules.planned import Override, Planned, ScheduleFacts, expires_at, occurrence_id
+from timebell.kernel.statements import Columns
+from timebell.rules.planned import Override, Planned, ScheduleFacts, occurrence_id
 from timebell.rules.planning import end_local
 
 _DURATIONS = ("offset", "grace", "expires_after")
@@ -70,8 +71,8 @@ def schedule_of(row: Row) -> Schedule:
         start_local=row["start_local"],
         until_local=row["until_local"],
         last_local=row["last_local"],
-        exdates=row["exdates"],
-        rdates=row["rdates"],
+        exdates=tuple(row["exdates"]),
+        rdates=tuple(row["rdates"]),
         on_gap=row["on_gap"],
         on_fold=row["on_fold"],
         catch_up=row["catch_up"],
@@ -136,56 +137,26 @@ def facts_of(schedule: Schedule) -> ScheduleFacts:
     return schedule.facts(schedule.last_local)
 
 
-def steps_of(schedule: Schedule, facts: ScheduleFacts, planned: Planned, now: datetime) -> list[Step]:
-    """What one occurrence owes: the steps of its schedule, each with what it is about and when it is stale.
-
-    Of an occurrence that is caught up only the last of the steps that are due already is done late; all of them
-    at once would be a burst of what is no news any more.
-    """
-    about = _about(schedule, planned)
-    due = [planned.occurs_at + (step.offset or timedelta(0)) for step in schedule.steps]
-    late = max((at for at in due if at <= now), default=None) if planned.is_caught_up else None
-    steps = []
-    for step, due_at in zip(schedule.steps, due, strict=True):
-        ends = [step.expiry(due_at), expires_at(facts, planned, step.offset or timedelta(0))]
-        values: dict[str, Any] = {
-            "payload": {**schedule.payload, **step.payload, **about},
-            "expires_after": None,
-            "expires_at": min((end for end in ends if end is not None), default=None),
-        }
-        if due_at == late:
-            values |= {"late": "run", "grace": timedelta(0)}
-        steps.append(step.varied(**values))
-    return steps
-
-
-def _about(schedule: Schedule, planned: Planned) -> dict[str, Any]:
-    id = occurrence_id(schedule.id, planned.original_local, planned.fold)
-    about: dict[str, Any] = {
-        **(planned.payload or {}),
-        "schedule_id": str(schedule.id),
-        "occurrence_id": str(id),
-        "original_local": planned.original_local.isoformat(),
-        "occurs_at": planned.occurs_at.isoformat(),
-    }
-    if planned.is_caught_up:
-        about["missed_count"] = planned.missed_count
-    return about
-
-
-def occurrence_columns(schedule: Schedule, occurrences: Sequence[Planned]) -> dict[str, list[Any]]:
+def occurrence_columns(schedule: Schedule, occurrences: Sequence[Planned]) -> Columns:
     """The columns of `insert_occurrences.sql` for the occurrences of one schedule; those of several are joined."""
     return {
         "schedule_ids": [schedule.id] * len(occurrences),
         "tenants": [schedule.tenant] * len(occurrences),
-        "revisions": [schedule.revision] * len(occurrences),
-        "ids": [occurrence_id(schedule.id, one.original_local, one.fold) for one in occurrences],
         "original_locals": [one.original_local for one in occurrences],
         "folds": [one.fold for one in occurrences],
+        **updated_columns(schedule, occurrences),
+    }
+
+
+def updated_columns(schedule: Schedule, occurrences: Sequence[Planned]) -> Columns:
+    """The columns of `update_occurrences.sql`: which occurrences, and what may change about them."""
+    return {
+        "ids": [occurrence_id(schedule.id, one.original_local, one.fold) for one in occurrences],
         "locals": [one.local for one in occurrences],
         "occurs_ats": [one.occurs_at for one in occurrences],
         "adjusteds": [one.adjusted for one in occurrences],
         "states": [one.state for one in occurrences],
+        "revisions": [schedule.revision] * len(occurrences),
     }
 
 

@@ -6,30 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from timebell.clock import Clock
 from timebell.db.pool import Row, Session
-from timebell.db.queries import load_queries
 from timebell.kernel.columns import shorten
-from timebell.kernel.store import Columns
-from timebell.rules.localtime import TIMEZONE_VERSION
+from timebell.kernel.statements import Columns, Statements
 
-_QUERIES = load_queries("timebell.kernel.sql")
 LOOK_MAX = 10_000
 
 
-class ScheduleStore:
+class ScheduleStore(Statements):
     """Schedules, their occurrences, and what was changed about single ones."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
-        if "now" in query.parameters:
-            arguments["now"] = self._clock.sql_now()
-        if "timezone_version" in query.parameters:
-            arguments["timezone_version"] = TIMEZONE_VERSION
-        return await session.run(query, **arguments)
 
     async def insert_schedule(self, session: Session, **values: object) -> Row:
         return (await self._run(session, "insert_schedule", **values))[0]
@@ -76,20 +61,8 @@ class ScheduleStore:
     async def list_schedules(self, session: Session, **filters: object) -> Sequence[Row]:
         return await self._run(session, "list_schedules", look_max=LOOK_MAX, **filters)
 
-    async def list_schedules_of_owner(
-        self, session: Session, *, owner: str, **filters: object
-    ) -> Sequence[Row]:
-        return await self._run(session, "list_schedules_of_owner", owner=owner, look_max=LOOK_MAX, **filters)
-
-    async def list_schedules_of_subject(
-        self, session: Session, *, subject: str, **filters: object
-    ) -> Sequence[Row]:
-        return await self._run(
-            session, "list_schedules_of_subject", subject=subject, look_max=LOOK_MAX, **filters
-        )
-
     async def insert_occurrences(self, session: Session, *, columns: Columns) -> set[UUID]:
-        """Answers with the ids of those that were not there before."""
+        """Answers with the ids of those that were there already."""
         locals_ = columns["locals"]
         if locals_ == columns["original_locals"]:
             locals_ = []
@@ -130,10 +103,9 @@ class ScheduleStore:
     async def read_overrides(self, session: Session, *, schedule_ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "read_overrides", schedule_ids=schedule_ids)
 
-    async def share_timezones(self, session: Session, *, timezones: list[str]) -> dict[str, str]:
-        """The newest version of the data of each timezone, locked against a newer one until the transaction ends."""
-        rows = await self._run(session, "share_timezones", timezones=timezones)
-        return {row["timezone"]: row["version"] for row in rows}
+    async def share_timezones(self, session: Session, *, timezones: list[str]) -> Sequence[Row]:
+        """What is known of the data of each timezone, locked against newer ones until the transaction ends."""
+        return await self._run(session, "share_timezones", timezones=timezones)
 
     async def add_timezones(self, session: Session, *, timezones: list[str], sha256s: list[str]) -> None:
         await self._run(session, "add_timezones", timezones=timezones, sha256s=sha256s)

@@ -249,8 +249,8 @@ class Schedules(ScheduleReader):
         checked = self._checker.check_times(terms, edit.now)
         older = await self._edit(edit, held, older_part(old, one), is_checked=True)
         rest = await self._insert(edit, terms, old.id)
-        if old.state != "active":
-            rest = replace(rest, state=old.state, state_reason=old.state_reason)
+        if old.state == "paused":
+            rest = replace(rest, state="paused", state_reason=old.state_reason)
         await self._store.move_overrides(
             edit.tx.session,
             schedule_id=old.id,
@@ -297,6 +297,10 @@ class Schedules(ScheduleReader):
         held = await self._lock(tx, id)
         check_name("reason", reason, longest=REASON_MAX, required=state != "active")
         check_name("actor", actor)
+        if state == "ended" and reason == OVER:
+            raise InvalidInput(
+                f"{OVER!r} is kept for a schedule that ended by itself; give another reason", field="reason"
+            )
         if state == "active" and held.schedule.state == "active":
             raise InvalidInput(
                 f"the schedule {id} is active; only a paused or parked one resumes", field="id"

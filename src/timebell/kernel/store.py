@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from timebell.clock import Clock
 from timebell.db.pool import Row, Session
-from timebell.db.queries import load_queries
-
-_QUERIES = load_queries("timebell.kernel.sql")
-Columns = dict[str, list[Any]]
+from timebell.kernel.statements import Columns, Statements
 
 
-class Store:
+class Store(Statements):
     """Every write and check of the verbs. Each takes the session of the transaction it is part of."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def _run(self, session: Session, query_name: str, /, **arguments: object) -> Sequence[Row]:
-        query = _QUERIES[query_name]
-        if "now" in query.parameters:
-            arguments["now"] = self._clock.sql_now()
-        return await session.run(query, **arguments)
 
     async def insert_jobs(
         self, session: Session, *, tenant: str, revision: int | None, columns: Columns
@@ -111,8 +97,8 @@ class Store:
     async def read_agendas_done(self, session: Session, *, tenant: str, subjects: list[str]) -> Sequence[Row]:
         return await self._run(session, "read_agendas_done", tenant=tenant, subjects=subjects)
 
-    async def begin_agendas(self, session: Session, *, columns: Columns) -> Sequence[Row]:
-        return await self._run(session, "begin_agendas", **columns)
+    async def begin_agendas(self, session: Session, *, columns: Columns) -> Row:
+        return (await self._run(session, "begin_agendas", **columns))[0]
 
     async def begin_steps(self, session: Session, *, columns: Columns) -> Sequence[Row]:
         return await self._run(session, "begin_steps", **columns)

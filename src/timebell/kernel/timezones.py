@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 
-from timebell.db.pool import Session
+from timebell.db.pool import Row, Session
 from timebell.errors import OldTimezoneData
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.rules.localtime import TIMEZONE_VERSION, timezone_names
@@ -26,18 +26,29 @@ def fingerprint(timezone: str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def check_timezones(store: ScheduleStore, session: Session, names: Iterable[str]) -> None:
-    """Refuse to plan in these timezones if somebody has newer data; until the transaction ends nobody brings any."""
+async def check_timezones(store: ScheduleStore, session: Session, names: Iterable[str]) -> dict[str, str]:
+    """Refuse to plan in these timezones if somebody has newer data; until the transaction ends nobody brings any.
+
+    Answers with the first version of the data that each timezone has now. What was planned with an older one may
+    have moved.
+    """
     timezones = sorted(set(names))
-    versions = await store.share_timezones(session, timezones=timezones)
-    unseen = [name for name in timezones if name not in versions]
+    rows = [*await store.share_timezones(session, timezones=timezones)]
+    unseen = [name for name in timezones if name not in {row["timezone"] for row in rows}]
     if unseen:
         await store.add_timezones(
             session, timezones=unseen, sha256s=[fingerprint(timezone) for timezone in unseen]
         )
-        versions |= await store.share_timezones(session, timezones=unseen)
-    if len(versions) < len(timezones) or max(versions.values(), default="") > TIMEZONE_VERSION:
+        rows += await store.share_timezones(session, timezones=unseen)
+    if len(rows) < len(timezones) or any(row["version"] > TIMEZONE_VERSION for row in rows):
         raise OldTimezoneData(
             f"this process has the timezone data {TIMEZONE_VERSION}, and plans were made with newer ones; "
             "upgrade the package tzdata here"
         )
+    return {row["timezone"]: _data_version(row) for row in rows}
+
+
+def _data_version(row: Row) -> str:
+    """Ours while the plans are still being brought to our data."""
+    is_settled = row["sha256"] == fingerprint(row["timezone"])
+    return str(row["data_version"]) if is_settled else TIMEZONE_VERSION

@@ -18,6 +18,10 @@ class Budget:
     limit: int = WORK_MAX
     used: int = 0
 
+    @property
+    def is_spent(self) -> bool:
+        return self.used > self.limit
+
     def spend(self, units: int) -> None:
         self.used += units
         if self.used > self.limit:

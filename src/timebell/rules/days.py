@@ -7,6 +7,7 @@ to 9999 can come of a week that reaches over the edge; it belongs to no date.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Protocol
@@ -20,6 +21,7 @@ DAY_MAX = date.max.toordinal()
 _MONTH_DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EVERY_DAY = tuple(Day(weekday) for weekday in range(7))
 _WORK_PER_LIMITED_DAY = 3
+_WORK_PER_MONTH = 4
 
 
 def is_leap(year: int) -> bool:
@@ -103,16 +105,6 @@ class DayLimits:
             or Day(weekday, -(behind // 7) - 1) in self.by_day
         )
 
-    def next_candidate(self, day: int) -> int:
-        """The first day after one that was ruled out that may be allowed, past all months that are not listed."""
-        on = date.fromordinal(day)
-        if not self.months or on.month in self.months:
-            return day + 1
-        later = [month for month in self.months if month > on.month]
-        if later:
-            return date(on.year, later[0], 1).toordinal()
-        return date(on.year + 1, self.months[0], 1).toordinal() if on.year < YEAR_MAX else DAY_MAX + 1
-
 
 class Periods(Protocol):
     """Years, months or weeks in a row, each with a number."""
@@ -138,12 +130,6 @@ def periods(rule: Rule, start: datetime, budget: Budget) -> Periods:
 
 def _names_no_day(rule: Rule) -> bool:
     return not (rule.by_day or rule.by_month_day or rule.by_year_day)
-
-
-def day_limits(rule: Rule, budget: Budget) -> DayLimits | None:
-    """What rules days out in a rule that walks by days or by the clock; None where every day is meant."""
-    parts = rule.by_month or rule.by_week_no or rule.by_year_day or rule.by_month_day or rule.by_day
-    return _limits(rule, budget, bool(parts))
 
 
 def _limits(rule: Rule, budget: Budget, needed: bool) -> DayLimits | None:
@@ -205,16 +191,22 @@ class _WeekYears:
 
 
 class _Months:
-    """Months, numbered by twelve times their year plus their place in it, which counts from 0."""
+    """Months, numbered by twelve times their year plus their place in it, which counts from 0.
 
-    def __init__(self, rule: Rule, start: datetime, budget: Budget) -> None:
-        is_open = _names_no_day(rule)
+    Without a start every day is meant that no part rules out.
+    """
+
+    def __init__(self, rule: Rule, start: datetime | None, budget: Budget) -> None:
         self.rule = rule
         self.budget = budget
-        self.weekdays = (Day(start.weekday()),) if is_open and rule.by_week_no else rule.by_day
-        self.month_days = (start.day,) if is_open and not rule.by_week_no else rule.by_month_day
-        both = rule.by_month_day and rule.by_day
-        self.limits = _limits(rule, budget, bool(both or rule.by_week_no or rule.by_year_day))
+        self.weekdays, self.month_days = rule.by_day, rule.by_month_day
+        if start and _names_no_day(rule):
+            if rule.by_week_no:
+                self.weekdays = (Day(start.weekday()),)
+            else:
+                self.month_days = (start.day,)
+        named = bool(rule.by_year_day) + bool(rule.by_month_day) + bool(rule.by_day)
+        self.limits = _limits(rule, budget, named > 1 or bool(rule.by_week_no))
 
     def number(self, wall: datetime) -> int:
         return wall.year * 12 + wall.month - 1
@@ -226,7 +218,10 @@ class _Months:
         year, place = divmod(number, 12)
         if self.rule.by_month and place + 1 not in self.rule.by_month:
             return []
-        found = _of_month(year, place + 1, self.month_days, self.weekdays, self.budget)
+        if self.rule.by_year_day:
+            found = _year_days_of_month(year, place + 1, self.rule.by_year_day, self.budget)
+        else:
+            found = _of_month(year, place + 1, self.month_days, self.weekdays, self.budget)
         return self.limits.kept(found) if self.limits else found
 
 
@@ -252,6 +247,52 @@ class _Weeks:
         return self.limits.kept(found) if self.limits else found
 
 
+class OpenDays:
+    """The days that no part rules out in a rule which walks by days or by the clock, listed a month at a time."""
+
+    def __init__(self, rule: Rule, last_day: int, budget: Budget) -> None:
+        self.months = _Months(rule, None, budget)
+        self.by_month = rule.by_month
+        self.last_day = last_day
+        self.budget = budget
+        self.first = self.following = 0
+        self.days: list[int] = []
+
+    def first_from(self, day: int) -> int:
+        """The first of them from a day on, or a day after the last where there is none."""
+        while day <= self.last_day:
+            if not self.first <= day < self.following:
+                on = date.fromordinal(day)
+                if self.by_month and on.month not in self.by_month:
+                    day = self._next_listed_month(on)
+                    continue
+                self._list_month(on.year, on.month)
+            place = bisect_left(self.days, day)
+            if place < len(self.days):
+                return self.days[place]
+            day = self.following
+        return day
+
+    def _next_listed_month(self, on: date) -> int:
+        self.budget.spend(1)
+        later = [month for month in self.by_month if month > on.month]
+        if later:
+            return date(on.year, later[0], 1).toordinal()
+        return date(on.year + 1, self.by_month[0], 1).toordinal() if on.year < YEAR_MAX else DAY_MAX + 1
+
+    def _list_month(self, year: int, month: int) -> None:
+        self.budget.spend(_WORK_PER_MONTH)
+        self.first = date(year, month, 1).toordinal()
+        self.following = self.first + month_length(year, month)
+        self.days = self.months.days(year * 12 + month - 1)
+
+
+def open_days(rule: Rule, last: datetime, budget: Budget) -> OpenDays | None:
+    """The days on which a rule that walks by days or by the clock may be due; None where it may be on every day."""
+    parts = (rule.by_month, rule.by_week_no, rule.by_year_day, rule.by_month_day, rule.by_day)
+    return OpenDays(rule, last.toordinal(), budget) if any(parts) else None
+
+
 def _of_month(
     year: int, month: int, month_days: tuple[int, ...], weekdays: tuple[Day, ...], budget: Budget
 ) -> list[int]:
@@ -260,7 +301,15 @@ def _of_month(
     following = first + month_length(year, month)
     if month_days:
         return _counted(month_days, first, following, budget)
-    return _weekdays(weekdays or _EVERY_DAY, first, following, budget)
+    return _weekdays(weekdays, first, following, budget) if weekdays else list(range(first, following))
+
+
+def _year_days_of_month(year: int, month: int, year_days: tuple[int, ...], budget: Budget) -> list[int]:
+    """The days of a month that are listed by their number in the year."""
+    first = date(year, month, 1).toordinal()
+    following = first + month_length(year, month)
+    in_year = _counted(year_days, year_start(year), year_start(year + 1), budget)
+    return [day for day in in_year if first <= day < following]
 
 
 def _counted(numbers: tuple[int, ...], first: int, following: int, budget: Budget) -> list[int]:

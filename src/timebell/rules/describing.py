@@ -75,17 +75,18 @@ def _rule(rule: Rule, start: datetime | None, place: str) -> str:
 
 def _plainer(rule: Rule, start: datetime | None) -> Rule:
     """The same rule in the shape that is easier to say, with the days that it takes from its start."""
-    is_open = not (rule.by_week_no or rule.by_year_day or rule.by_month_day or rule.by_day)
-    if rule.frequency is Frequency.DAILY and rule.interval == 1 and rule.by_month_day and not rule.by_set_pos:
+    frequency = rule.frequency
+    if frequency is Frequency.DAILY and rule.interval == 1 and rule.by_month_day and not rule.by_set_pos:
         return replace(rule, frequency=Frequency.MONTHLY)
-    if start and is_open and rule.frequency is Frequency.WEEKLY:
+    if start is None or rule.by_year_day or rule.by_month_day or rule.by_day:
+        return rule
+    is_long = frequency in (Frequency.YEARLY, Frequency.MONTHLY)
+    if frequency is Frequency.WEEKLY or (is_long and rule.by_week_no):
         return replace(rule, by_day=(Day(start.weekday()),))
-    if start and is_open and rule.frequency is Frequency.MONTHLY:
+    if frequency is Frequency.MONTHLY:
         return replace(rule, by_month_day=(start.day,))
-    if start and is_open and rule.frequency is Frequency.YEARLY:
+    if frequency is Frequency.YEARLY:
         return replace(rule, by_month_day=(start.day,), by_month=rule.by_month or (start.month,))
-    if start and rule.by_week_no and not (rule.by_year_day or rule.by_month_day or rule.by_day):
-        return replace(rule, by_day=(Day(start.weekday()),))
     return rule
 
 

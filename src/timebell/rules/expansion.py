@@ -16,7 +16,7 @@ from math import gcd
 from types import MappingProxyType
 
 from timebell.rules.budget import Budget
-from timebell.rules.days import day_limits, periods
+from timebell.rules.days import open_days, periods
 from timebell.rules.localtime import LAST_WALL
 from timebell.rules.rrule import Frequency, Rule
 
@@ -92,7 +92,7 @@ def _clock_walls(
     offsets = _offsets(rule, start)
     if not offsets or not _can_meet(rule, start):
         return
-    interval, unit, limits = rule.interval, UNIT_SECONDS[rule.frequency], day_limits(rule, budget)
+    interval, unit, calendar = rule.interval, UNIT_SECONDS[rule.frequency], open_days(rule, last, budget)
     per_day, next_allowed = DAY_SECONDS // unit, _NEXT_ALLOWED[rule.frequency]
     origin, final = _unit_number(start, unit), _unit_number(last, unit)
     number = origin + (_unit_number(begin, unit) - origin + interval - 1) // interval * interval
@@ -101,15 +101,9 @@ def _clock_walls(
     while number <= final:
         budget.spend(_WORK_PER_STEP)
         day, within = divmod(number, per_day)
-        wanted = number
-        if limits and day != open_day:
-            if limits.allow(day):
-                open_day = day
-            else:
-                budget.spend(_WORK_PER_STEP)
-                wanted = limits.next_candidate(day) * per_day
-        if wanted == number:
-            wanted = day * per_day + next_allowed(rule, within)
+        if calendar and day != open_day:
+            open_day = calendar.first_from(day)
+        wanted = open_day * per_day if open_day > day else day * per_day + next_allowed(rule, within)
         if wanted != number:
             number += (wanted - number + interval - 1) // interval * interval
             continue

@@ -172,6 +172,8 @@ def naive_utc(instant: datetime, field: str) -> datetime:
 
 def plain_local(local: datetime, field: str) -> datetime:
     """A wall time in whole seconds, which is all that a recurrence can say. An aware one is refused."""
+    if not isinstance(local, datetime):
+        raise InvalidInput(f"{local} is no date with a time of day; give a datetime", field=field)
     if local.tzinfo is not None:
         raise InvalidInput(
             "a wall time has no offset; leave its tzinfo out and name the timezone apart from it", field=field

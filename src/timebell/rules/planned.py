@@ -12,10 +12,10 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid5
 
 from timebell.rules.localtime import Adjusted, OnFold, OnGap
@@ -79,8 +79,7 @@ class Override:
         return self.original_local, self.fold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class Planned(NamedTuple):
     """One occurrence as it should be. `overtaken_at` is when so many later ones are due that it need not be any more.
 
     `is_caught_up` marks one that was due before it could be planned and is not stale; `missed_count` says how many
@@ -115,6 +114,16 @@ class Plan:
     planned_until: datetime
     plan_at: datetime | None
     is_over: bool
+
+    def counting(self, missed_before: int) -> Plan:
+        """The same plan after so many were missed of which it does not know."""
+        return replace(
+            self,
+            occurrences=tuple(
+                one._replace(missed_count=one.missed_count + missed_before) if one.is_caught_up else one
+                for one in self.occurrences
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from timebell.errors import RecurrenceError
 from timebell.rules.budget import WORK_MAX, WORK_PER_OCCURRENCE, Budget
 from timebell.rules.localtime import (
     Adjusted,
@@ -120,7 +121,6 @@ def plan(
     now: datetime,
     horizon: timedelta,
     limit: int = PLANNED_MAX,
-    missed_before: int = 0,
 ) -> Plan:
     """Plan from the cursor to the horizon and the schedule's lead, at most `limit` of what the recurrence gives.
 
@@ -133,11 +133,13 @@ def plan(
     inside = [one for one in generated if one.occurs_at < now + reach][:limit]
     following = generated[len(inside)].occurs_at if len(generated) > len(inside) else None
     planned_until = now + reach if following is None else min(following, now + reach)
-    moved_in = _moved_in(facts, series, changes, {one.key for one in inside}, cursor)
-    timeline = [_changed(facts, one, changes.get(one.key)) for one in generated]
-    timeline += [one for one in moved_in if one.key not in {other.key for other in timeline}]
-    wanted = {one.key for one in inside} | {one.key for one in moved_in if one.occurs_at < planned_until}
-    occurrences = _settle(facts, timeline, wanted, now, missed_before)
+    timeline, moved_in = generated, []
+    if changes:
+        moved_in = _moved_in(facts, series, changes, {one.key for one in inside}, cursor)
+        timeline = [_changed(facts, one, changes.get(one.key)) for one in generated]
+        timeline += [one for one in moved_in if one.key not in {other.key for other in timeline}]
+    wanted = timeline[: len(inside)] + [one for one in moved_in if one.occurs_at < planned_until]
+    occurrences = _settle(facts, wanted, timeline, now)
     later = [one.occurs_at for one in moved_in if one.occurs_at >= planned_until]
     upcoming = min([*later, *([] if following is None else [following])], default=None)
     if upcoming is not None:
@@ -162,19 +164,28 @@ def _look(
     reach_to: datetime,
     limit: int,
 ) -> list[Planned]:
-    """What the recurrence gives from the cursor on, and beyond the end of the plan as far as staleness is decided."""
+    """What the recurrence gives from the cursor on, and beyond the end of the plan as far as staleness is decided.
+
+    The first beyond the end must be found, since it says when to plan again. Others may be centuries away.
+    """
     ahead = facts.catch_up_max if facts.catch_up == "all" else 1
     budget = Budget()
     result: list[Planned] = []
-    for found in series.found(_just_before(cursor), None, budget):
-        budget.earn()
-        one = _planned(found)
-        if len(result) >= limit or one.occurs_at >= reach_to:
-            override = changes.get(one.key)
-            ahead -= override is None or override.new_local is not None
-        result.append(one)
-        if ahead == 0:
-            break
+    is_beyond = False
+    try:
+        for found in series.found(_just_before(cursor), None, budget):
+            budget.earn()
+            one = _planned(found)
+            is_beyond = len(result) >= limit or one.occurs_at >= reach_to
+            if is_beyond:
+                override = changes.get(one.key)
+                ahead -= override is None or override.new_local is not None
+            result.append(one)
+            if ahead == 0:
+                break
+    except RecurrenceError:
+        if not (is_beyond and budget.is_spent):
+            raise
     return result
 
 
@@ -197,12 +208,12 @@ def _changed(facts: ScheduleFacts, one: Planned, override: Override | None) -> P
     if override is None:
         return one
     if override.new_local is None:
-        return replace(one, state="skipped", payload=override.payload)
+        return one._replace(state="skipped", payload=override.payload)
     if override.new_local == one.original_local:
-        return replace(one, payload=override.payload)
+        return one._replace(payload=override.payload)
     occurs_at, adjusted = moved_to(facts, override.new_local)
-    return replace(
-        one, local=override.new_local, occurs_at=occurs_at, adjusted=adjusted, payload=override.payload
+    return one._replace(
+        local=override.new_local, occurs_at=occurs_at, adjusted=adjusted, payload=override.payload
     )
 
 
@@ -251,28 +262,26 @@ def _generated(series: Series, original_local: datetime, fold: int) -> Planned |
 
 
 def _settle(
-    facts: ScheduleFacts, timeline: Sequence[Planned], wanted: set[Key], now: datetime, missed_before: int
+    facts: ScheduleFacts, wanted: Iterable[Planned], timeline: Iterable[Planned], now: datetime
 ) -> tuple[Planned, ...]:
     """Say of each occurrence that is wanted when it is overtaken, and of each that is past what becomes of it."""
     instants = sorted(one.occurs_at for one in timeline if one.state == "planned")
     waiting_max = {"latest": 1, "all": facts.catch_up_max, "skip": 0}[facts.catch_up]
     settled: list[Planned] = []
-    missed_count = missed_before
-    for one in timeline:
-        if one.key not in wanted:
-            continue
+    missed_count = 0
+    for one in wanted:
         if one.state == "planned":
             place = bisect_right(instants, one.occurs_at) + waiting_max - 1
             if waiting_max and place < len(instants):
-                one = replace(one, overtaken_at=instants[place])
+                one = one._replace(overtaken_at=instants[place])
             if one.occurs_at < now:
                 stale_at = expires_at(facts, one, timedelta(0))
                 is_missed = stale_at is not None and stale_at <= now
                 missed_count += is_missed
-                one = replace(one, state="missed") if is_missed else replace(one, is_caught_up=True)
+                one = one._replace(state="missed") if is_missed else one._replace(is_caught_up=True)
         settled.append(one)
     return tuple(
-        replace(one, missed_count=missed_count) if one.is_caught_up and missed_count else one
+        one._replace(missed_count=missed_count) if one.is_caught_up and missed_count else one
         for one in sorted(settled, key=lambda one: (one.occurs_at, one.key))
     )
 

@@ -12,7 +12,7 @@ from timebell.rules.budget import Budget
 from timebell.rules.localtime import TIMEZONE_VERSION, Adjusted, OnFold, OnGap, local_at, naive_utc, zone
 from timebell.rules.recurrence import (
     Occurrence,
-    check_recurrence,
+    check_series,
     describe,
     expand,
     read_series,
@@ -83,20 +83,9 @@ def preview(
     is_off = isinstance(series.recurrence, Rule) and found and found[0].local != series.start
     if start_local and after is None and is_off:
         warnings.append(f"the start, {series.start:%Y-%m-%d %H:%M:%S}, is not an occurrence itself")
-    unused = unused_exdates(series, exdates)
-    warnings += [f"the exdate {date:%Y-%m-%d %H:%M:%S} excludes nothing" for date in unused]
+    warnings += [f"the exdate {date:%Y-%m-%d %H:%M:%S} excludes nothing" for date in unused_exdates(series)]
     try:
-        check_recurrence(
-            recurrence,
-            start_local=start,
-            timezone=timezone,
-            now=now,
-            exdates=exdates,
-            rdates=rdates,
-            until_local=until_local,
-            on_gap=on_gap,
-            on_fold=on_fold,
-        )
+        check_series(series, now=now)
     except RecurrenceError as error:
         warnings.append(f"a schedule with it would be refused: {error}")
     return Preview(

@@ -14,12 +14,11 @@ from itertools import islice, pairwise
 from typing import NoReturn
 
 from timebell.errors import InvalidInput, RecurrenceError
-from timebell.rules.budget import Budget
+from timebell.rules.budget import WORK_MAX, WORK_PER_OCCURRENCE, Budget
 from timebell.rules.describing import describe
 from timebell.rules.every import Every
 from timebell.rules.expansion import UNIT_SECONDS
 from timebell.rules.localtime import (
-    FIRST_WALL,
     LAST_WALL,
     Adjusted,
     OnFold,
@@ -39,6 +38,7 @@ __all__ = [
     "Limits",
     "Occurrence",
     "check_recurrence",
+    "check_series",
     "describe",
     "expand",
     "last_local",
@@ -49,8 +49,6 @@ __all__ = [
 
 LIMIT_MAX = 100_000
 DATES_MAX = 10_000
-
-_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +114,7 @@ def read_series(
     if on_fold not in ("first", "second"):
         raise InvalidInput("use first or second", field="on_fold")
     series = Series(
+        text=recurrence,
         recurrence=read_recurrence(recurrence),
         start=plain_local(start_local, "start_local"),
         timezone=None if timezone is None else zone(timezone),
@@ -125,15 +124,17 @@ def read_series(
     )
     if not (exdates or rdates):
         return series
-    excluded = _singles(series, exdates, "exdates")
-    added = [
-        one for one in _singles(series, rdates, "rdates") if not series.until or one.local <= series.until
-    ]
+    series = replace(series, exdates=_bounded(exdates, "exdates"), rdates=_bounded(rdates, "rdates"))
+    added = [one for one in _singles(series, series.rdates, "rdates") if _is_within(one, series.until)]
     return replace(
         series,
-        excluded=frozenset(one.instant for one in excluded),
+        excluded=frozenset(one.instant for one in _singles(series, series.exdates, "exdates")),
         added=tuple(sorted(added, key=by_instant)),
     )
+
+
+def _is_within(one: Found, until: datetime | None) -> bool:
+    return until is None or one.local <= until
 
 
 def expand(
@@ -164,22 +165,25 @@ def last_local(recurrence: str, *, start_local: datetime) -> datetime | None:
     return last_counted(rule, plain_local(start_local, "start_local"))
 
 
-def unused_exdates(series: Series, exdates: Iterable[datetime]) -> list[datetime]:
+def unused_exdates(series: Series) -> list[datetime]:
     """The dates that exclude nothing, as one does that was mistyped."""
-    whole = replace(series, excluded=frozenset())
+    added = {one.instant for one in series.added}
+    budget = Budget(limit=WORK_MAX + WORK_PER_OCCURRENCE * len(series.exdates))
     unused = []
-    for one in _bounded(exdates, "exdates"):
-        single = _single(series, one, "exdates")
-        if single is None or not _is_due(whole, single.instant):
-            unused.append(one)
+    try:
+        for date in series.exdates:
+            single = _single(series, date, "exdates")
+            if single is None or not (single.instant in added or series.gives(single.instant, budget)):
+                unused.append(date)
+    except RecurrenceError:
+        if budget.is_spent:
+            _refuse("exdates", "to see what each of them excludes is too much work", "give fewer")
+        raise
     return unused
 
 
-def _is_due(series: Series, instant: datetime) -> bool:
-    """Whether there is an occurrence at an instant, which takes a look at one period at most."""
-    after = max(instant, FIRST_WALL + _SECOND) - _SECOND
-    before = min(instant, LAST_WALL - _SECOND) + _SECOND
-    return next(series.found(after, before, Budget()), None) is not None
+def _refuse(part: str, reason: str, remedy: str) -> NoReturn:
+    raise RecurrenceError(part=part, reason=reason, remedy=remedy)
 
 
 def _bound(series: Series, moment: datetime | None, name: str) -> datetime | None:
@@ -188,24 +192,22 @@ def _bound(series: Series, moment: datetime | None, name: str) -> datetime | Non
     return naive_utc(moment, name) if series.timezone else plain_local(moment, name)
 
 
-def _bounded(dates: Iterable[datetime], name: str) -> list[datetime]:
-    listed = list(islice(dates, DATES_MAX + 1))
+def _bounded(dates: Iterable[datetime], name: str) -> tuple[datetime, ...]:
+    listed = tuple(islice(dates, DATES_MAX + 1))
     if len(listed) > DATES_MAX:
-        raise RecurrenceError(part=name, reason="there are too many", remedy=f"give at most {DATES_MAX}")
+        _refuse(name, "there are too many", f"give at most {DATES_MAX}")
     return listed
 
 
 def _singles(series: Series, dates: Iterable[datetime], name: str) -> list[Found]:
-    found = [_single(series, one, name) for one in _bounded(dates, name)]
+    found = [_single(series, one, name) for one in dates]
     return [one for one in found if one is not None]
 
 
 def _single(series: Series, moment: datetime, name: str) -> Found | None:
     """A date that is given alone: a wall time, or an instant. None where the clocks leave it out."""
     if not isinstance(moment, datetime):
-        raise RecurrenceError(
-            part=name, reason=f"{shown(str(moment))} has no time of day", remedy="give a datetime"
-        )
+        _refuse(name, f"{shown(str(moment))} has no time of day", "give a datetime")
     if moment.tzinfo is not None and series.timezone is not None:
         given = naive_utc(moment, name).replace(microsecond=0)
         return Found(given, local_at(given, series.timezone), None)
@@ -265,16 +267,7 @@ def check_recurrence(
     on_fold: OnFold = "first",
     limits: Limits | None = None,
 ) -> Checked:
-    """Refuse a recurrence that no schedule should have, or say what it will do.
-
-    The limits keep a schedule from being a burden for years. They do not apply to what is merely looked at.
-    """
-    limits = limits or Limits()
-    if len(recurrence) > limits.text_chars:
-        _refuse("recurrence", f"it has {len(recurrence)} characters", f"use at most {limits.text_chars}")
-    for name, dates in (("exdates", exdates), ("rdates", rdates)):
-        if len(dates) > limits.dates:
-            _refuse(name, f"there are {len(dates)}", f"give at most {limits.dates}")
+    """Read a recurrence for a schedule, and check it as `check_series` does."""
     series = read_series(
         recurrence,
         start_local=start_local,
@@ -285,10 +278,25 @@ def check_recurrence(
         on_gap=on_gap,
         on_fold=on_fold,
     )
+    return check_series(series, now=now, limits=limits)
+
+
+def check_series(series: Series, *, now: datetime, limits: Limits | None = None) -> Checked:
+    """Refuse a series that no schedule should have, or say what it will do.
+
+    The limits keep a schedule from being a burden for years. They do not apply to what is merely looked at.
+    """
+    limits = limits or Limits()
+    recurrence = series.recurrence
+    if len(series.text) > limits.text_chars:
+        _refuse("recurrence", f"it has {len(series.text)} characters", f"use at most {limits.text_chars}")
+    for name, dates in (("exdates", series.exdates), ("rdates", series.rdates)):
+        if len(dates) > limits.dates:
+            _refuse(name, f"there are {len(dates)}", f"give at most {limits.dates}")
     _check_years(series, limits)
-    if isinstance(series.recurrence, Rule):
-        _check_rule(series, series.recurrence, limits)
-    if isinstance(series.recurrence, Every) and series.recurrence.duration < limits.spacing:
+    if isinstance(recurrence, Rule):
+        _check_rule(series, recurrence, limits)
+    if isinstance(recurrence, Every) and recurrence.duration < limits.spacing:
         _refuse("every", "it is too often", f"use {limits.spacing.total_seconds():g} seconds or more")
     budget = Budget(limit=limits.work)
     horizon = aware(min(naive_utc(now, "now"), LAST_WALL - limits.horizon) + limits.horizon)
@@ -299,14 +307,10 @@ def check_recurrence(
     return Checked(
         first=first[0],
         upcoming=upcoming[0],
-        last_local=last_local(recurrence, start_local=start_local),
+        last_local=last_local(series.text, start_local=series.start),
         starts_on_recurrence=first[0].local == series.start,
-        unused_exdates=tuple(unused_exdates(series, exdates)),
+        unused_exdates=tuple(unused_exdates(series)),
     )
-
-
-def _refuse(part: str, reason: str, remedy: str) -> NoReturn:
-    raise RecurrenceError(part=part, reason=reason, remedy=remedy)
 
 
 def _check_years(series: Series, limits: Limits) -> None:
@@ -344,11 +348,20 @@ def _check_rule(series: Series, rule: Rule, limits: Limits) -> None:
         )
     if rule.by_week_no and not rule.by_day:
         _refuse("BYWEEKNO", "calendars disagree on which day of the week is meant", "add BYDAY")
-    plain = replace(series, timezone=None, excluded=frozenset(), added=())
-    moments = [
-        one.at for one in expand(plain, limit=limits.spacing_looked_at, budget=Budget(limit=limits.work))
-    ]
-    if any(later - earlier < limits.spacing for earlier, later in pairwise(moments)):
+    if _is_too_frequent(series, limits):
         _refuse(
             "FREQ", "it is due too often", f"leave {limits.spacing.total_seconds():g} seconds between two"
         )
+
+
+def _is_too_frequent(series: Series, limits: Limits) -> bool:
+    """Whether two of the first occurrences are too close. What is so rare that the work runs out is not frequent."""
+    plain = replace(series, timezone=None, excluded=frozenset(), added=())
+    budget = Budget(limit=limits.work)
+    moments = (one.instant for one in islice(plain.found(None, None, budget), limits.spacing_looked_at))
+    try:
+        return any(later - earlier < limits.spacing for earlier, later in pairwise(moments))
+    except RecurrenceError:
+        if budget.is_spent:
+            return False
+        raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from heapq import merge
@@ -32,14 +32,17 @@ from timebell.rules.localtime import (
     at_instant,
     end_of_gap,
     local_at,
+    offset_at,
     offsets_near,
 )
 from timebell.rules.rrule import Frequency, Rule
 
 # What a gap took away and what follows it can change places for as long as the gap is, which is a day at most.
 _GAP_IS_PAST = timedelta(days=2)
+_SECOND = timedelta(seconds=1)
 _WORK_PER_FOUND = 6
-# cronsim looks at every day of every month that an expression names.
+# cronsim reads its expression anew each time, and looks at every day of every month that it names.
+_WORK_PER_CRON = 50
 _DAYS_PER_WORK = 8
 # Counting is done once and remembered, so it may cost more: each occurrence earns what it takes to find a frequent one.
 _WORK_PER_COUNTED = 3
@@ -64,15 +67,19 @@ def by_instant(found: Found) -> tuple[datetime, bool]:
 class Series:
     """A recurrence with everything that decides which occurrences it has.
 
-    `excluded` are instants; `added` are in order.
+    `text`, `exdates` and `rdates` are as they were given. What the dates come to is `excluded`, which are instants, and
+    `added`, which are in order.
     """
 
+    text: str
     recurrence: Rule | Every | Cron
     start: datetime
     timezone: ZoneInfo | None
     until: datetime | None = None
     on_gap: OnGap = "shift"
     on_fold: OnFold = "first"
+    exdates: tuple[datetime, ...] = ()
+    rdates: tuple[datetime, ...] = ()
     excluded: frozenset[datetime] = frozenset()
     added: tuple[Found, ...] = ()
 
@@ -95,6 +102,18 @@ class Series:
             if (after is None or one.instant > after) and one.instant not in self.excluded:
                 yield one
 
+    def gives(self, instant: datetime, budget: Budget) -> bool:
+        """Whether the recurrence itself is due at an instant, whatever is excluded or added.
+
+        Asked of a rule, it looks at the wall times that become the instant and at none beside them.
+        """
+        if isinstance(self.recurrence, Rule):
+            return _rule_gives(self, self.recurrence, instant, budget)
+        bare = replace(self, excluded=frozenset(), added=())
+        after = max(instant, FIRST_WALL + _SECOND) - _SECOND
+        before = min(instant, LAST_WALL - _SECOND) + _SECOND
+        return next(bare.found(after, before, budget), None) is not None
+
     def _with_added(self, found: Iterator[Found]) -> Iterator[Found]:
         """Single dates among the others; one that is there already adds nothing."""
         latest = None
@@ -108,34 +127,66 @@ def _of_rule(
     series: Series, rule: Rule, after: datetime | None, before: datetime | None, budget: Budget
 ) -> Iterator[Found]:
     begin, last = _wall_window(series, after, before)
-    until = None
-    if rule.until and rule.until.form == "utc" and series.timezone:
-        until = rule.until.at
+    until = _until_instant(series, rule)
+    if until:
         last = _earlier(last, _wall_window(series, None, until)[1])
-    elif rule.until:
-        last = _earlier(last, rule.until.at)
-    if rule.count and begin and begin > series.start:
-        last = _earlier(last, last_counted(rule, series.start))
-        found = walls(rule, series.start, budget, begin, last)
-    else:
-        found = islice(walls(rule, series.start, budget, begin, last), rule.count)
-    for one in _ordered(series, found, budget):
+    for one in _ordered(series, _rule_walls(series, rule, begin, last, budget), budget):
         if until and one.instant > until:
             return
         yield one
 
 
+def _rule_gives(series: Series, rule: Rule, instant: datetime, budget: Budget) -> bool:
+    until = _until_instant(series, rule)
+    if until and instant > until:
+        return False
+    for local in _walls_near(series, instant):
+        budget.spend(_WORK_PER_FOUND)
+        if series.mapped(local).instant == instant and any(_rule_walls(series, rule, local, local, budget)):
+            return True
+    return False
+
+
+def _walls_near(series: Series, instant: datetime) -> set[datetime]:
+    """The wall times that can become an instant: what the clocks show then, and what a gap may have moved there."""
+    if series.timezone is None:
+        return {instant}
+    least, greatest = offsets_near(instant, series.timezone)
+    if least == greatest:
+        return {_moved(instant, least)}
+    offsets = (least, offset_at(instant, series.timezone), greatest)
+    return {_moved(instant, offset) for offset in offsets}
+
+
+def _until_instant(series: Series, rule: Rule) -> datetime | None:
+    """The instant of an UNTIL in UTC. Without a timezone it is read on the wall, as the other forms are."""
+    return rule.until.at if rule.until and rule.until.form == "utc" and series.timezone else None
+
+
+def _rule_walls(
+    series: Series, rule: Rule, begin: datetime | None, last: datetime | None, budget: Budget
+) -> Iterator[datetime]:
+    """The wall times of a rule between two, as far as its ends on the wall allow."""
+    last = _earlier(last, series.until)
+    if rule.until and not _until_instant(series, rule):
+        last = _earlier(last, rule.until.at)
+    if rule.count and begin and begin > series.start:
+        last = _earlier(last, last_counted(rule, series.start))
+        return walls(rule, series.start, budget, begin, last)
+    return islice(walls(rule, series.start, budget, begin, last), rule.count)
+
+
 def _wall_window(
     series: Series, after: datetime | None, before: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """The least and the greatest wall time that can lie between two instants, within the series' own end."""
+    """The least and the greatest wall time that can lie between two instants."""
     begin, last = after, before
     if series.timezone is not None:
         if after is not None:
             begin = _moved(after, offsets_near(after, series.timezone)[0])
         if before is not None:
             last = _moved(before, offsets_near(before, series.timezone)[1])
-    return begin, _earlier(last, series.until)
+    return begin, last
 
 
 def _moved(instant: datetime, offset: timedelta) -> datetime:
@@ -226,6 +277,7 @@ def _of_every(series: Series, every: Every, after: datetime | None, budget: Budg
 
 
 def _of_cron(series: Series, cron: Cron, after: datetime | None, budget: Budget) -> Iterator[Found]:
+    budget.spend(_WORK_PER_CRON)
     if series.timezone is not None and not cron.names_times:
         yield from _of_cron_in_elapsed_time(series, cron, after, series.timezone, budget)
         return

@@ -4,7 +4,7 @@ WITH missed AS (
     UPDATE timebell.occurrences o SET state = 'missed'
     FROM unnest(:schedule_ids::uuid[], :over_ats::timestamptz[]) AS l(schedule_id, over_at)
     JOIN timebell.schedules s ON s.id = l.schedule_id
-    WHERE o.schedule_id = l.schedule_id AND o.occurs_at > s.settled_until AND o.occurs_at <= l.over_at
+    WHERE o.schedule_id = l.schedule_id AND o.occurs_at > s.settled_until AND o.occurs_at <= coalesce(l.over_at, (:over_ats::timestamptz[])[1])
         AND o.state = 'planned'
         AND NOT EXISTS (SELECT FROM timebell.agenda_done d WHERE d.tenant = o.tenant
             AND d.subject = 'occurrence:' || o.id AND d.state NOT IN ('expired', 'skipped'))
