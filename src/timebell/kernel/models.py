@@ -11,6 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from timebell.errors import InvalidInput, NaiveInstant
+from timebell.kernel.records import quickly_made
 from timebell.rules.agenda import Late
 
 Mode = Literal["plain", "transactional", "external"]
@@ -113,6 +114,7 @@ class Queue:
         check_whole("concurrency", self.concurrency, 1, 100_000)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueue:
     """What is asked for when a job is enqueued; `enqueue_many` takes a sequence of these."""
@@ -198,6 +200,7 @@ def check_jobs(value: object) -> None:
         raise InvalidInput("must be a sequence of Enqueue; give [Enqueue(kind=...), ...]", field="jobs")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
     """The job that now stands for what was asked; `created` is False where its key had been used before."""
