@@ -45,7 +45,8 @@ async def crowded(owner: Owner) -> Owner:
         INSERT INTO timebell.agenda_done (tenant, subject, step, due_at, state, finished_at)
         SELECT 'default', 'occurrence:' || id, 'due', occurs_at, 'expired', occurs_at
         FROM timebell.occurrences WHERE occurs_at < timestamptz '{NOW}';
-        INSERT INTO timebell.timezones SELECT zone, '2026a', 'x', '2026a', now()
+        INSERT INTO timebell.timezones (timezone, version, sha256, data_version, updated_at)
+        SELECT zone, '2026a', 'x', '2026a', now()
         FROM unnest(ARRAY['UTC', 'Europe/Berlin']) AS z(zone);
         ANALYZE timebell.schedules, timebell.occurrences, timebell.timezones, timebell.jobs, timebell.agenda_done;
     """)
