@@ -129,6 +129,10 @@ class AsyncpgSession:
                 await self.connection.execute("ROLLBACK")
         except TimeoutError:
             self.connection.terminate()
+        except asyncio.CancelledError:
+            # Nobody knows whether it was rolled back, and nobody may find it still open.
+            self.connection.terminate()
+            raise
 
     async def hang_up(self) -> None:
         """Close the connection. The driver first tells the server to give up what it may still be doing."""
