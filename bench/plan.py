@@ -23,6 +23,7 @@ class Size:
     late_jobs_peers: int = 1_000
     steady_rate: int = 10_000
     steady_seconds: int = 30
+    jobs_notify: int = 20_000
 
 
 # For trying the benchmark itself out; what it shows is not worth telling.
@@ -38,6 +39,7 @@ QUICK = Size(
     late_jobs_peers=100,
     steady_rate=500,
     steady_seconds=2,
+    jobs_notify=500,
 )
 
 
@@ -67,6 +69,9 @@ def plan(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
         yield Measurement(name=f"late {rate}", round=0, arguments=("late", f"--rate={rate}", seconds))
     steady = ("steady", f"--rate={size.steady_rate}", f"--seconds={size.steady_seconds}")
     yield Measurement(name="steady", round=0, arguments=steady)
+    for channel in ("inbox", "log"):
+        told = ("notify", f"--channel={channel}", f"--jobs={size.jobs_notify}")
+        yield Measurement(name=f"notify {channel}", round=0, arguments=told)
 
 
 def _ours(size: Size, number: int) -> Iterator[Measurement]:

@@ -19,6 +19,7 @@ _BESIDE_RAW = {
     "drain snapshot": "drain, `plain`, an old snapshot held open",
     "enqueue": "enqueue in bulk",
 }
+_TOLD = {"notify inbox": "into the inbox", "notify log": "an e-mail through the log provider"}
 
 
 class MissingMarker(Exception):
@@ -42,6 +43,7 @@ def blocks(results: Results) -> dict[str, str]:
         "peers": peers(results),
         "raw": raw(results),
         "late": late(results),
+        "notify": notify(results),
         "memory": memory(results),
     }
 
@@ -208,6 +210,28 @@ def late(results: Results) -> str:
         ]
     )
     return table(["", "jobs", "p50 ms", "p99 ms", "max ms", "early", "left"], rows)
+
+
+def notify(results: Results) -> str:
+    """Results that are older than this bench have nothing to tell here."""
+    rows = []
+    for name in _TOLD:
+        if not _runs(results, name):
+            return "This run did not measure it."
+        one = _only(results, name)
+        rows.append(
+            [
+                _TOLD[name],
+                f"{one['jobs']:,}",
+                f"{one['timebell']['per_s']:,}",
+                f"{one['raw']['per_s']:,}",
+                f"{one['ratio']:.2f}",
+                _processor(results, name, "timebell"),
+                _processor(results, name, "raw"),
+            ]
+        )
+    columns = ["", "notifications", "Timebell/s", "raw/s", "of raw"]
+    return table([*columns, "Timebell: client, server µs each", "raw: client, server µs each"], rows)
 
 
 def memory(results: Results) -> str:

@@ -31,7 +31,14 @@ RESULTS = ROOT / "bench" / "results"
 UNPUBLISHED = ROOT / "build" / "bench.json"
 PAGES: Mapping[Path, Sequence[str]] = {
     ROOT / "README.md": ["summary"],
-    ROOT / "docs" / "explanation" / "performance.md": ["conditions", "peers", "raw", "late", "memory"],
+    ROOT / "docs" / "explanation" / "performance.md": [
+        "conditions",
+        "peers",
+        "raw",
+        "late",
+        "notify",
+        "memory",
+    ],
 }
 _DEADLINE_SECONDS = 900.0
 _SHOWN_SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")

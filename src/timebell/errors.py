@@ -3,16 +3,20 @@
     TimebellError
     ├── ConfigurationError        a setting is missing, contradictory or out of range
     ├── InvalidInput              an argument is refused; nothing was written
+    │   ├── InvalidTemplate       a template that cannot be read, or that speaks of what it does not declare
     │   ├── NaiveInstant          a datetime without an offset
     │   ├── PayloadTooLarge       a payload over the limit
     │   ├── RecurrenceError       a recurrence that is forbidden, undefined, too much work or never due
     │   ├── UnknownKind           no handler is registered for the kind
     │   ├── UnknownQueue          no queue of that name was declared
-    │   └── UnknownTimezone       no timezone of that name is in the pinned data
+    │   ├── UnknownTimezone       no timezone of that name is in the pinned data
+    │   ├── UnsafeUrl             a URL that leads, or may lead, inside
+    │   └── UnverifiedReport      a provider's report whose signature, time or form was refused
     ├── KeyConflict               the key already stands for something else
     ├── NoTransaction             a verb was called outside an open transaction
     ├── NotFound                  no such job, queue or agenda for this tenant
     ├── OldTimezoneData           plans were made with newer timezone data than this process has
+    ├── RevisionConflict          what is to be changed was changed by somebody else meanwhile
     ├── DatabaseError             PostgreSQL cannot be used as it is
     │   ├── EmbeddedServerError   the embedded server cannot start, stop or be reached
     │   │   └── DataFolderInUse   another process already runs on the data folder
@@ -48,6 +52,10 @@ class InvalidInput(TimebellError):
         self.field = field
 
 
+class InvalidTemplate(InvalidInput):
+    """A template cannot be read, speaks of what it does not declare, or may not be changed; nothing was saved."""
+
+
 class NaiveInstant(InvalidInput):
     """A datetime has no offset; give it one, for example `datetime.now(timezone.utc)`."""
 
@@ -79,12 +87,24 @@ class UnknownTimezone(InvalidInput):
     """No timezone of this name is in the pinned data; give an IANA name, for example `Europe/Berlin`."""
 
 
+class UnsafeUrl(InvalidInput):
+    """A URL leads, or may lead, inside; give one of a public host, with https and a port that is allowed."""
+
+
+class UnverifiedReport(InvalidInput):
+    """A provider's report was refused and nothing was read from it; check the secret and the clock of both sides."""
+
+
 class OldTimezoneData(TimebellError):
     """Plans were made with newer timezone data than this process has; upgrade the package `tzdata` here."""
 
 
 class KeyConflict(TimebellError):
     """The key already stands for something else; use another key or pass `on_conflict`."""
+
+
+class RevisionConflict(TimebellError):
+    """It was changed by somebody else meanwhile; read it again and decide anew."""
 
 
 class NoTransaction(TimebellError):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,75 +14,28 @@ import structlog
 
 from timebell.config import Settings, load_settings, mask_url
 from timebell.db.embedded import EmbeddedServer, default_data_folder
-from timebell.db.migrate import Migration, Slice, check_schema, migrate
+from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.migrate import Migration, check_schema, migrate
 from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
-from timebell.engine.background import DATABASE_ERRORS
 from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedServerError
-from timebell.kernel.app import App, Handler, Registry
+from timebell.kernel.app import App, Registry
 from timebell.kernel.bell import Timebell
-from timebell.kernel.job import Job
-from timebell.kernel.migrations import KERNEL
-from timebell.kernel.models import Queue
+from timebell.loading import Loaded, load, slices_of
+from timebell.notify import Provider
+from timebell.notify.provider_store import ProviderStore
+from timebell.providers.log import captured_providers
 from timebell.web.health import HealthServer
 
 log = structlog.get_logger("timebell.server")
 
-CHECK_KIND = "timebell.check"
 _READY_SECONDS = 3.0
 _LEAVE_SECONDS = 2.5
 _CLOSE_SECONDS = 1.0
 _LOOK_AT_SERVER_SECONDS = 0.5
 
 Whereabouts = Literal["start", "find", "either"]
-
-
-async def _nothing(_: Job) -> None:
-    """What `timebell check` has run: nothing, so that what it measures is Timebell alone."""
-
-
-# Every node brings this app. Its jobs are marked at their start, so that the log says exactly when that was.
-BUILT_IN = App(
-    name="timebell",
-    handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
-    queues=[Queue(name=CHECK_KIND)],
-)
-
-
-def load_apps(names: Iterable[str]) -> list[App]:
-    """The apps of these modules: each has one `App` record under the name `app` or `APP`."""
-    return [_load_app(name) for name in names]
-
-
-def _load_app(name: str) -> App:
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ConfigurationError(
-                f"apps: there is no module {name!r}; correct the name, or install what brings it"
-            ) from error
-        raise ConfigurationError(f"apps: {name!r} cannot be imported ({error}); install that too") from error
-    except Exception as error:
-        raise ConfigurationError(
-            f"apps: {name!r} cannot be imported ({type(error).__name__}: {error}); correct it there"
-        ) from error
-    for attribute in ("app", "APP"):
-        app = getattr(module, attribute, None)
-        if isinstance(app, App):
-            return app
-    raise ConfigurationError(f"apps: {name!r} has no App; put `app = App(name=..., ...)` into it")
-
-
-def registry_of(settings: Settings, apps: Sequence[App] = ()) -> Registry:
-    return Registry([BUILT_IN, *load_apps(settings.apps), *apps])
-
-
-def slices_of(registry: Registry) -> list[Slice]:
-    """Whose migrations there are: the kernel's, and those that apps bring for a schema of their own."""
-    brought = [app for app in registry.apps if app.migrations is not None]
-    return [KERNEL, *(Slice(name=app.name, schema=app.name, package=str(app.migrations)) for app in brought)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,36 +136,54 @@ async def running(
     data: str | Path | None = None,
     settings: Settings | None = None,
     engine: bool = True,
+    providers: Sequence[Provider] | None = None,
 ) -> AsyncIterator[Timebell]:
     """Timebell inside your own program, for as long as the block lasts.
 
     The database is the one that `DATABASE_URL` or the settings name, else an embedded PostgreSQL in the folder
     `data`; one that `timebell up` already runs there is shared. The schema is brought up to date. With
     `engine=False` this process writes what is owed and leaves it to others to pay it.
+
+    `providers` take the place of those in the settings, and are closed at the end.
     """
     if settings is not None and data is not None:
         raise ConfigurationError("data: give it in the settings, or leave the settings out")
     settings = settings or load_settings(data=data)
-    registry = registry_of(settings, apps)
-    async with database_place(settings, "either") as place:
-        await apply_migrations(place, settings, registry)
-        async with open_bell(place, settings, registry) as bell:
-            if not engine:
-                await bell.declare()
-                yield bell
-                return
-            async with _engine(bell, place):
-                yield bell
+    # Whoever only writes tells nobody, and need not know the secrets of those who do.
+    given = providers if engine or providers else ()
+    async with AsyncExitStack() as stack:
+        loaded = await stack.enter_async_context(load(settings, apps, given=given))
+        place = await stack.enter_async_context(database_place(settings, "either"))
+        await apply_migrations(place, settings, loaded.registry)
+        bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
+        if engine:
+            await stack.enter_async_context(_engine(bell, place, loaded))
+        else:
+            await bell.declare()
+        yield bell
 
 
 @asynccontextmanager
-async def _engine(bell: Timebell, place: Place) -> AsyncIterator[Engine]:
+async def _engine(bell: Timebell, place: Place, loaded: Loaded) -> AsyncIterator[Engine]:
+    if loaded.is_demo_by_default:
+        await _refuse_demo_by_accident(bell)
     engine = Engine(bell, is_alone=place.is_started_here)
     try:
         await engine.start()
         yield engine
     finally:
         await _bounded("stopping", engine.stop(), bell.settings.stop_seconds + _LEAVE_SECONDS)
+
+
+async def _refuse_demo_by_accident(bell: Timebell) -> None:
+    """One process without its settings, beside others that send, would keep their messages from leaving."""
+    async with bell.database.connection() as session:
+        last = await ProviderStore(bell.clock).read_last_provider(session)
+    if last is not None and last not in {provider.name for provider in captured_providers()}:
+        raise ConfigurationError(
+            f"providers: there are none here, and messages of this database left through {last!r}; give this process "
+            "the settings of the others, or say demo = true to keep messages from leaving"
+        )
 
 
 async def _bounded(doing: str, ending: Coroutine[Any, Any, None], seconds: float) -> None:
@@ -268,14 +238,17 @@ class Process:
 
     async def _run(self, whereabouts: Whereabouts) -> None:
         settings = self._settings
-        registry = registry_of(settings)
         async with AsyncExitStack() as stack:
+            loaded = await stack.enter_async_context(load(settings))
             place = await stack.enter_async_context(database_place(settings, whereabouts))
             if whereabouts == "start":
-                for migration in await apply_migrations(place, settings, registry):
+                for migration in await apply_migrations(place, settings, loaded.registry):
                     log.info("migrated", migration=str(migration))
-            bell = await stack.enter_async_context(open_bell(place, settings, registry))
-            engine = await stack.enter_async_context(_engine(bell, place))
+            bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
+            engine = await stack.enter_async_context(_engine(bell, place, loaded))
+            if loaded.providers:
+                names = [provider.name for provider in loaded.providers]
+                log.info("demo mode: nothing leaves" if settings.is_demo else "messages leave", through=names)
             self._engine = engine
             self._on_ready(place)
             await _first_of(engine.wait(), _ended(place), self._stopping.wait())

@@ -104,6 +104,18 @@ def test_recurrences_are_measured_without_a_server() -> None:
     assert all(line["us"] <= 500 for line in lines)
 
 
+@pytest.mark.parametrize("channel", ["inbox", pytest.param("log", marks=pytest.mark.slow)])
+def test_notifications_are_measured_beside_their_own_statements(channel: str) -> None:
+    answer = bench("notify", "--channel", channel, "--jobs", "300")
+    assert (answer["bench"], answer["channel"], answer["jobs"]) == ("notify", channel, 300)
+    for side in ("timebell", "raw"):
+        costs = answer[side]
+        assert isinstance(costs, dict)
+        assert costs["per_s"] > 0
+        assert costs["client_us"] > 0
+    assert isinstance(answer["ratio"], float)
+
+
 def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
     answer = bench("plan", "--schedules", "300", "--due", "60", "--steps", "2")
     assert answer["claimed"] == 60 + 1

@@ -15,7 +15,10 @@ PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for part, inner in command.commands.items():
+        context = click.Context(command)
+        for part in command.list_commands(context):
+            inner = command.get_command(context, part)
+            assert inner is not None
             yield from commands(inner, f"{name} {part}")
     else:
         yield name, command

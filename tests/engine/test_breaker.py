@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
-from timebell.kernel import App, Enqueue, Handler, Job, Outcome, Retry, Timebell
+from timebell.kernel import App, Enqueue, Handler, Job, Outcome, Retry, Snooze, Timebell
 from timebell.rules.backoff import ErrorClass
 from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
@@ -265,3 +265,40 @@ async def test_a_destination_that_is_no_name_has_no_breaker_and_loses_no_job(
         await h.run_due()
     assert len(provider.calls) == 3
     assert await owner.jobs() == []
+
+
+@pytest.mark.req("J-13.2", "U-17")
+async def test_a_handler_that_learns_its_destination_while_it_runs_asks_the_same_breaker(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """Five failures open it for every job that would call there; one probe passes, and its success closes it."""
+    is_down = True
+    calls: list[datetime] = []
+    held: list[datetime] = []
+
+    async def call(job: Job) -> Outcome | None:
+        leave = await job.destinations.ask("bank")
+        if leave.held_until is not None:
+            held.append(leave.held_until)
+            return Snooze(until=leave.held_until)
+        calls.append(h.clock.now)
+        await job.destinations.answered(leave, "unavailable" if is_down else None)
+        return Snooze(delay=SECOND) if is_down else None
+
+    app = App(name="t", handlers={"t.call": Handler(run=call, mode="external")})
+    async with harness(database_url.url, [app], concurrency=1) as h:
+        await enqueue(h.bell, 20)
+        await h.run_due()
+        assert len(calls) == FAILURES
+        assert len(held) == 20 - FAILURES
+        assert all(until > h.clock.now for until in held)
+        (breaker,) = await owner.rows("SELECT * FROM timebell.breakers")
+        assert breaker["destination"] == "bank"
+        await h.advance(10 * SECOND)
+        assert len(calls) == FAILURES
+        is_down = False
+        await h.advance(5 * MINUTE)
+        assert await owner.rows("SELECT * FROM timebell.breakers") == []
+        await h.advance(5 * MINUTE)
+    assert len(calls) == FAILURES + 20
+    assert len(await owner.log("done")) == 20

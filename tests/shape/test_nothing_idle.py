@@ -7,7 +7,7 @@ import re
 
 from tests.shape.tree import PACKAGE, python_files
 from timebell import errors
-from timebell.config import RULES
+from timebell.config import KINDS, RULES, rules_of
 
 # A setting that strangers may already give, although nothing here asks for it yet.
 PROMISED = {"api_key"}
@@ -16,16 +16,29 @@ ROOTS = {"TimebellError"}
 
 
 def text_without(name: str) -> str:
-    """All code of the package but that of one module."""
+    """All code of the package but that of one module, or of one folder."""
+    left_out = PACKAGE / name
     return "\n".join(
-        path.read_text(encoding="utf-8") for path in python_files(PACKAGE) if path != PACKAGE / name
+        path.read_text(encoding="utf-8")
+        for path in python_files(PACKAGE)
+        if path != left_out and left_out not in path.parents
     )
 
 
 def test_every_setting_is_read() -> None:
-    code = text_without("config.py")
+    code = text_without("config")
     idle = {name for name in RULES if not re.search(rf"settings\.{name}\b", code)}
     assert idle == PROMISED
+
+
+def test_every_field_of_a_provider_is_read() -> None:
+    code = (PACKAGE / "providers" / "building.py").read_text(encoding="utf-8")
+    parts = {
+        match[1]: match[0] for match in re.finditer(r"def _\w+\(terms: (\w+)\).*?\n\n\n", code, re.DOTALL)
+    }
+    for record in KINDS.values():
+        idle = [name for name in rules_of(record) if f"terms.{name}" not in parts[record.__name__]]
+        assert not idle, f"{record.kind}: nothing reads {idle}"
 
 
 def test_every_error_is_raised() -> None:

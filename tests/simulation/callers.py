@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,11 +13,12 @@ import asyncpg
 
 from tests.history import Mode, Record
 from tests.simulation.process import Process
-from timebell.errors import TimebellError
-from timebell.kernel import Step
+from timebell.errors import KeyConflict
+from timebell.kernel import Cancelled, Enqueued, Step, Transaction
+from timebell.notify import Told
 
 # What a caller hears instead of an answer. After the first the outcome is known: nothing happened.
-_REFUSALS = (TimebellError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+_REFUSALS = (KeyConflict, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 LOSSES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _LOCKS = "/* hold */ SELECT id FROM timebell.jobs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE"
 
@@ -67,6 +68,25 @@ class Caller:
             )
         )
 
+    async def _ask(self, tx: Transaction, wanted: Any, is_replacing: bool) -> Enqueued | Told:
+        return await self.process.bell.enqueue(
+            tx,
+            wanted.kind,
+            wanted.payload,
+            due_at=wanted.due_at,
+            subject=wanted.subject,
+            key=wanted.key,
+            expires_at=wanted.expires_at,
+            correlation_id=wanted.name,
+            on_conflict="replace" if is_replacing else "same",
+        )
+
+    async def _take_back(self, tx: Transaction, **which: Any) -> Sequence[Cancelled]:
+        return await self.process.bell.cancel(tx, **which)
+
+    async def _step(self, tx: Transaction, subject: str, name: str, mode: Mode, **options: Any) -> Step:
+        return Step(key=name, kind=f"sim.{mode}", **options)
+
     async def enqueue(self, wanted: Wanted, *, is_replacing: bool = False) -> UUID | None:
         """The id of the job that stands for it; None where it was refused or nobody knows."""
         invoked_at = self._now()
@@ -77,17 +97,7 @@ class Caller:
         }
         try:
             async with self.process.bell.transaction() as tx:
-                made = await self.process.bell.enqueue(
-                    tx,
-                    wanted.kind,
-                    {**wanted.payload, "name": wanted.name},
-                    due_at=wanted.due_at,
-                    subject=wanted.subject,
-                    key=wanted.key,
-                    expires_at=wanted.expires_at,
-                    correlation_id=wanted.name,
-                    on_conflict="replace" if is_replacing else "same",
-                )
+                made = await self._ask(tx, wanted, is_replacing)
         except _REFUSALS:
             self._write("enqueue", wanted.name, invoked_at, is_known=True, answer="refused", **facts)
             return None
@@ -107,7 +117,7 @@ class Caller:
         invoked_at = self._now()
         try:
             async with self.process.bell.transaction() as tx:
-                answers = await self.process.bell.cancel(tx, **which)
+                answers = await self._take_back(tx, **which)
         except _REFUSALS:
             return
         except (*LOSSES, asyncio.CancelledError):
@@ -129,12 +139,12 @@ class Caller:
             "steps": {step: due_at for step, (due_at, _) in steps.items()},
             "is_ordered": is_ordered,
         }
-        stated = [
-            Step(key=step, kind=f"sim.{mode}", at=due_at, ordered=is_ordered)
-            for step, (due_at, mode) in steps.items()
-        ]
         try:
             async with self.process.bell.transaction() as tx:
+                stated = [
+                    await self._step(tx, subject, step, mode, at=due_at, ordered=is_ordered)
+                    for step, (due_at, mode) in steps.items()
+                ]
                 diff = await self.process.bell.set_agenda(
                     tx, subject=subject, steps=stated, correlation_id=subject
                 )

@@ -35,7 +35,7 @@ _PATIENT_MS = 10_000_000
 
 
 def _known_queries() -> dict[str, Query]:
-    packages = ("timebell.kernel.sql", "timebell.engine.sql")
+    packages = ("timebell.kernel.sql", "timebell.engine.sql", "timebell.notify.sql")
     return {query.text: query for package in packages for query in load_queries(package).values()}
 
 

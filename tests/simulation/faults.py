@@ -29,6 +29,7 @@ _TELLING = (
     "bury_nodes",
     "release_slots",
 )
+_TELLING_OF_NOTES = ("read_facts", "start_attempts", "record_answers", "show_entries", "note_progress")
 _TELLING_OF_CALLERS = ("insert_jobs", "COMMIT")
 
 
@@ -84,13 +85,18 @@ class Injector:
     def _arm_kill(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])
         name = self._someone()
-        telling = _TELLING if name.startswith("node") else _TELLING_OF_CALLERS
+        telling = self._telling() if name.startswith("node") else _TELLING_OF_CALLERS
         self._armed.append((name, self._chance.choice(telling), moment, "kill"))
+
+    def _telling(self) -> tuple[str, ...]:
+        """Of a node: the statements of jobs, or those of notifications where there are some."""
+        share = self._scene.notes_share
+        return _TELLING_OF_NOTES if share and self._chance.random() < share else _TELLING
 
     def _arm_pause(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])
         name = self._chance.choice(self.node_names())
-        self._armed.append((name, self._chance.choice(_TELLING), moment, "pause"))
+        self._armed.append((name, self._chance.choice(self._telling()), moment, "pause"))
 
     def _kill_now(self) -> None:
         self.kill(self.processes[self._someone()].life)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from tests.history import Mode, Record
 from tests.simulation.loop import LIFE, Life
+from tests.simulation.post import JOB, Post
 from timebell.kernel import App, Cancel, Dead, Handler, Job, Outcome, Retry, Snooze
+from timebell.notify import notify_app
 
 EFFECT = "/* effect */ INSERT INTO simulation.effects (job_id, name) VALUES ($1, $2)"
 _SNOOZES = 0.92
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
+Act = Callable[[Job], Awaitable[Outcome | None]]
 
 
 class Failure(Exception):
@@ -23,7 +27,7 @@ class Failure(Exception):
 
 
 def name_of(job: Job) -> str:
-    return f"{job.subject}/{job.step}" if job.step is not None else str(job.payload["name"])
+    return f"{job.subject}/{job.step}" if job.step is not None else str(job.correlation_id)
 
 
 class Handlers:
@@ -36,7 +40,9 @@ class Handlers:
         now: Callable[[], datetime],
         record: Callable[[Record], None],
         kill: Callable[[Life], None],
+        post: Post,
     ) -> None:
+        self._post = post
         self._seed = seed
         self._now = now
         self._record = record
@@ -44,23 +50,50 @@ class Handlers:
         self._starts: Counter[str] = Counter()
         self.is_calm = False
 
-    def app(self) -> App:
-        handlers = {f"sim.{mode}": Handler(run=self._runs(mode), mode=mode) for mode in MODES}
-        return App(name="sim", handlers=handlers)
+    def apps(self) -> list[App]:
+        """For one process; what they write down belongs to all."""
+        handlers = {
+            f"sim.{mode}": Handler(run=self._noted(mode, self._acts(mode)), mode=mode) for mode in MODES
+        }
+        notify = notify_app(self._post.providers)
+        delivering = {
+            kind: self._noting(handler)
+            for kind, handler in notify.handlers.items()
+            if isinstance(handler, Handler)
+        }
+        return [App(name="sim", handlers=handlers), replace(notify, handlers=delivering)]
 
-    def _runs(self, mode: Mode) -> Any:
+    def _noting(self, handler: Handler) -> Handler:
+        """A handler of the package, each run of it written down, and known to whoever is called in it."""
+
+        async def act(job: Job) -> Outcome | None:
+            JOB.set(job)
+            outcome: Outcome | None = await run(job)
+            return outcome
+
+        run: Any = handler.run
+
+        return replace(handler, run=self._noted(handler.mode, act))
+
+    def _acts(self, mode: Mode) -> Act:
+        async def act(job: Job) -> Outcome | None:
+            name = name_of(job)
+            self._starts[str(job.id)] += 1
+            chance = random.Random(f"{self._seed}/{name}/{self._starts[str(job.id)]}")
+            return await self._act(job, mode, chance)
+
+        return act
+
+    def _noted(self, mode: Mode, act: Act) -> Act:
         async def run(job: Job) -> Outcome | None:
-            return await self._run(job, mode)
+            return await self._run(job, mode, act)
 
         return run
 
-    async def _run(self, job: Job, mode: Mode) -> Outcome | None:
+    async def _run(self, job: Job, mode: Mode, act: Act) -> Outcome | None:
         life = LIFE.get()
         assert life is not None
-        name = name_of(job)
-        facts: dict[str, Any] = {"key": name, "node": life.name, "job_id": str(job.id)}
-        self._starts[str(job.id)] += 1
-        chance = random.Random(f"{self._seed}/{name}/{self._starts[str(job.id)]}")
+        facts: dict[str, Any] = {"key": name_of(job), "node": life.name, "job_id": str(job.id)}
         began = self._now()
         self._write(
             life,
@@ -76,7 +109,7 @@ class Handlers:
         )
         answer = "interrupted"
         try:
-            outcome = await self._act(job, mode, life, chance)
+            outcome = await act(job)
             answer = "done" if outcome is None else type(outcome).__name__.lower()
             return outcome
         except Exception:
@@ -90,9 +123,10 @@ class Handlers:
         if not life.is_dead:
             self._record(record)
 
-    async def _act(self, job: Job, mode: Mode, life: Life, chance: random.Random) -> Outcome | None:
+    async def _act(self, job: Job, mode: Mode, chance: random.Random) -> Outcome | None:
         await asyncio.sleep(self._duration(mode, chance))
-        if job.payload.get("is_poison") and not self.is_calm:
+        life = LIFE.get()
+        if job.payload.get("is_poison") and not self.is_calm and life is not None:
             self._kill(life)
             await asyncio.sleep(3600)
         is_steady = bool(job.payload.get("is_steady")) or self.is_calm

@@ -31,6 +31,8 @@ _CALM = Scene(
     kills_a_day=0,
     pauses_a_day=0,
     cuts_a_day=0,
+    tells_a_day=0,
+    visits_a_day=0,
 )
 _BUSY = replace(
     _CALM,

@@ -21,6 +21,7 @@ from timebell.engine import Engine, attempts, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Registry, Timebell
+from timebell.notify import Notify
 
 LEASE_SECONDS = 8 * 3600.0
 _POOL_SIZE = 6
@@ -142,7 +143,7 @@ class _SimulatedWakeups(Wakeups):
 class Process:
     """One life of a process. A name may live again, as another process."""
 
-    def __init__(self, name: str, wire: Wire, bus: Bus, url: str, app: App, seed: str) -> None:
+    def __init__(self, name: str, wire: Wire, bus: Bus, url: str, apps: list[App], seed: str) -> None:
         chance = random.Random(seed)
         self.name = name
         self.life = Life(name)
@@ -150,10 +151,11 @@ class Process:
         self.context: Context = copy_context()
         self.context.run(LIFE.set, self.life)
         self.bell: Timebell
+        self.notify: Notify
         self.engine: Engine | None = None
         self._bus = bus
         self._url = url
-        self._app = app
+        self._apps = apps
         self._clock = SimulatedClock(wire.loop, chance.randint(0, 10**6) / 16)
         self._chance = SimulatedChance(chance.getrandbits(60), wire)
 
@@ -167,11 +169,12 @@ class Process:
         database = await SimulatedDatabase.made_for(self.life, self._url, self.wire, size=_POOL_SIZE)
         self.bell = Timebell(
             database,
-            registry=Registry([self._app]),
+            registry=Registry(self._apps),
             settings=stretched_settings(self._url, self.name),
             clock=self._clock,
             chance=self._chance,
         )
+        self.notify = Notify(self.bell)
         wakeups = _SimulatedWakeups(self, self._bus, database)
         self.bell.wakeups = wakeups
         self._wakeups = wakeups

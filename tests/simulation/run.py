@@ -22,11 +22,14 @@ from tests.history import Record, Violation, check, summarise
 from tests.simulation.faults import Injector
 from tests.simulation.handlers import Handlers
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.notes import Notes
+from tests.simulation.post import Arrival, Post
 from tests.simulation.process import LEASE_SECONDS, Bus, Process, stretched_loops
+from tests.simulation.told import check_told
 from tests.simulation.trace import Trace
-from tests.simulation.wire import Wire
+from tests.simulation.wire import Statement, Wire
 from tests.simulation.world import Scene, World
-from timebell.engine.background import DATABASE_ERRORS
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.testing.database import TestDatabase
 
 # Long enough for what is due last, its retries, and the leases of whoever died last.
@@ -44,7 +47,9 @@ GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
 _TABLES = """
 timebell.jobs, timebell.job_keys, timebell.dead_jobs, timebell.agendas, timebell.agenda_done, timebell.events,
 timebell.nodes, timebell.permits, timebell.breakers, timebell.queues, timebell.queue_rates, timebell.queue_pauses,
-timebell.kinds, timebell.job_log, simulation.effects
+timebell.kinds, timebell.job_log, simulation.effects, timebell_notify.recipients, timebell_notify.addresses,
+timebell_notify.templates, timebell_notify.template_texts, timebell_notify.notifications, timebell_notify.deliveries,
+timebell_notify.attempts, timebell_notify.inbox, timebell_notify.inbox_ends
 """
 _UNFINISHED = """
 SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
@@ -87,27 +92,40 @@ class _Run:
         self.wire = Wire(self.loop, monitor, seed, trace)
         self.world = World(seed, scene, self._record)
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
-        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill)
+        self.notes = Notes(seed, scene, self._record)
+        self.post = Post(seed, self.wire.now, monitor, self.injector.kill)
+        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill, self.post)
         self._monitor = monitor
         self._seed = seed
         self._bus = Bus(self.wire, seed)
         self._url = database.url
         self._lives = 0
-        self.wire.on_arrival = self.world.rush
+        self.wire.on_arrival = self._rush
+        self.post.on_arrival = self._note_arrival
 
     def _record(self, record: Record) -> None:
         self.history.append(record)
         facts = f"{record.key} {record.answer or record.attempt or ''}"
         self.wire.trace.add(self.loop.now_us, record.node, record.op, facts)
 
+    def _rush(self, statement: Statement) -> None:
+        self.world.rush(statement)
+        self.notes.rush(statement)
+
+    def _note_arrival(self, arrival: Arrival) -> None:
+        self.wire.counts["arrivals"] += 1
+        self.wire.trace.add(self.loop.now_us, arrival.node, "arrival", f"{arrival.name} {arrival.provider}")
+
     def _start(self, name: str) -> Process:
         self._lives += 1
         process = Process(
-            name, self.wire, self._bus, self._url, self.handlers.app(), f"{self._seed}/{name}/{self._lives}"
+            name, self.wire, self._bus, self._url, self.handlers.apps(), f"{self._seed}/{name}/{self._lives}"
         )
         process.run(self._begin(process, with_engine=name.startswith("node")))
         if not name.startswith("node"):
-            self.world.serve([each for each in [*self._callers(), process] if not each.life.is_dead])
+            alive = [each for each in [*self._callers(), process] if not each.life.is_dead]
+            self.world.serve(alive)
+            self.notes.serve(alive)
         return process
 
     async def _begin(self, process: Process, *, with_engine: bool) -> None:
@@ -127,10 +145,11 @@ class _Run:
         for name in [*(f"node{number}" for number in range(node_count)), "web0", "web1"]:
             self.injector.processes[name] = self._start(name)
         await asyncio.sleep(1)
+        await self.notes.settle_in()
         faults = asyncio.create_task(self.injector.live())
-        await self.world.live(days)
+        await asyncio.gather(self.world.live(days), self.notes.live(days))
         self.injector.calm()
-        self.handlers.is_calm = True
+        self.handlers.is_calm = self.post.is_calm = True
         until = self.wire.now() + _CALM
         while self.wire.now() < until and not (faults.done() and self._is_settled()):
             await asyncio.sleep(_LOOK_SECONDS)
@@ -201,6 +220,10 @@ def run_seed(
         try:
             run.loop.run_until_complete(run.live(days, 2 + seed % 3))
             run.read_ends()
+            told = check_told(run.history, run.post.arrivals, monitor)
+            run.wire.counts["arrived_again"] = len(run.post.arrivals) - len(
+                {arrival.job_id for arrival in run.post.arrivals}
+            )
         finally:
             run.close()
     lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
@@ -208,6 +231,7 @@ def run_seed(
         seed=seed,
         violations=[
             *check(run.history, until=run.until, grace=_GRACE, lease=lease),
+            *told,
             *(_bug(error) for error in [*bugs, *run.loop.bugs]),
         ],
         hash=trace.hash(),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.plants import PLANTS, Plant
+from tests.simulation.plants_notes import NOTE_PLANTS
 from tests.simulation.run import run_seed
 from timebell.testing.database import TestDatabase
 
 DAYS = 1
 SEEDS_MAX = 20
+ALL = [*PLANTS, *NOTE_PLANTS]
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+@pytest.mark.parametrize("plant", ALL, ids=lambda plant: plant.name)
 def test_a_planted_bug_is_caught(plant: Plant, world_database: TestDatabase) -> None:
     """From the seed that is known to show it on; should the world change, another one near it will."""
     for seed in range(plant.seed, plant.seed + SEEDS_MAX):
@@ -26,7 +28,7 @@ def test_a_planted_bug_is_caught(plant: Plant, world_database: TestDatabase) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+@pytest.mark.parametrize("plant", ALL, ids=lambda plant: plant.name)
 def test_its_scene_is_sound_without_it(plant: Plant, world_database: TestDatabase) -> None:
     result = run_seed(plant.seed, database=world_database, days=DAYS, scene=plant.scene)
     assert result.violations == []

@@ -18,6 +18,7 @@ def _play(seed: int, days: float, database: TestDatabase) -> None:
     assert any(record.op == "start" for record in result.history), (
         "a world in which nothing ran proves nothing"
     )
+    assert result.counts["arrivals"], "nor does one in which nobody was told"
 
 
 @pytest.mark.req("U-1", "U-2", "U-3", "U-5", "U-14", "U-21")

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from tests.history import Mode, Record
-from tests.simulation.callers import LOSSES, Caller, Wanted
+from tests.simulation.asking import Asking
+from tests.simulation.callers import Caller, Wanted
 from tests.simulation.handlers import MODES
-from tests.simulation.process import Process
-from tests.simulation.wire import Statement
-
-# The statements between which the life of a job passes, where its ids are among the arguments.
-_TURNING = frozenset({"start_jobs", "lock_job", "finish_jobs", "retry_jobs", "end_jobs", "recover_jobs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,54 +34,38 @@ class Scene:
     pauses_a_day: float = 1.5
     cuts_a_day: float = 1
     stops_a_day: float = 1
+    tells_a_day: float = 9
+    visits_a_day: float = 2.5
+
+    @property
+    def notes_share(self) -> float:
+        """How much of what is asked for is to be told to somebody."""
+        notes = self.tells_a_day + self.visits_a_day
+        return notes and notes / (notes + self.enqueues_a_day + self.plans_a_day)
 
 
-class World:
-    """Lets callers ask for things, at times that the seed chooses."""
+class World(Asking):
+    """Lets callers ask for jobs and agendas."""
+
+    turning = frozenset({"start_jobs", "lock_job", "finish_jobs", "retry_jobs", "end_jobs", "recover_jobs"})
 
     def __init__(self, seed: int, scene: Scene, record: Callable[[Record], None]) -> None:
-        self._chance = random.Random(f"{seed}/world")
-        self._rush = random.Random(f"{seed}/rush")
+        super().__init__(seed, "world", scene.rush, record)
         self._scene = scene
-        self._record = record
-        self._count = 0
-        self._callers: list[Process] = []
-        self._wanted: dict[UUID, Wanted] = {}
-        self.is_over = False
-
-    def serve(self, callers: list[Process]) -> None:
-        self._callers = callers
 
     def _caller(self) -> Caller:
-        alive = [each for each in self._callers if not each.life.is_dead and not each.life.is_frozen]
-        return Caller(self._chance.choice(alive or self._callers), self._record)
-
-    def _now(self) -> datetime:
-        return self._callers[0].wire.now()
-
-    def _let(self, caller: Caller, work: Coroutine[Any, Any, Any]) -> None:
-        caller.process.run(_outliving(work))
+        return Caller(self._process(), self._record)
 
     async def live(self, days: float) -> None:
         """Ask for things until the days are over."""
         scene = self._scene
-        rates = {
+        a_day = {
             self._enqueue: scene.enqueues_a_day,
             self._plan: scene.plans_a_day,
             self._hold: scene.holds_a_day,
             self._poison: scene.poisons_a_day,
         }
-        until = self._now() + timedelta(days=days)
-        a_day = sum(rates.values())
-        while self._now() < until:
-            await asyncio.sleep(self._chance.expovariate(a_day / 86_400))
-            (action,) = self._chance.choices(list(rates), list(rates.values()))
-            action()
-        self.is_over = True
-
-    def _name(self, sort: str) -> str:
-        self._count += 1
-        return f"{sort}{self._count}"
+        await self._live(days, a_day)
 
     def _due_at(self) -> datetime | None:
         sort = self._chance.random()
@@ -115,13 +92,13 @@ class World:
             expires_at=due_at + timedelta(hours=1) if due_at and self._chance.random() < 0.08 else None,
         )
         caller = self._caller()
-        self._let(caller, self._enqueue_and_regret(caller, wanted))
+        self._let(caller.process, self._enqueue_and_regret(caller, wanted))
         if is_keyed and wanted.mode == "plain" and self._chance.random() < self._scene.replaced:
             other = self._caller()
-            self._let(other, self._replace(other, wanted))
+            self._let(other.process, self._replace(other, wanted))
         elif is_keyed and self._chance.random() < 0.5:
             other = self._caller()
-            self._let(other, self._enqueue_again(other, wanted, self._chance.random() < 0.6))
+            self._let(other.process, self._enqueue_again(other, wanted, self._chance.random() < 0.6))
 
     async def _enqueue_again(self, caller: Caller, wanted: Wanted, is_at_once: bool) -> None:
         """The same once more: at the same time, or when the first may be under way or over."""
@@ -143,9 +120,6 @@ class World:
             self._wanted[id] = wanted
         return id
 
-    def _until(self, instant: datetime | None) -> float:
-        return max(0.0, (instant - self._now()).total_seconds()) if instant else 0.0
-
     async def _enqueue_and_regret(self, caller: Caller, wanted: Wanted) -> None:
         id = await self._noted(caller, wanted)
         sort = self._chance.random()
@@ -156,8 +130,11 @@ class World:
             await asyncio.sleep(max(0.0, self._until(wanted.due_at) + self._chance.randint(-50, 50) / 1000))
         else:
             await asyncio.sleep(self._chance.random() * self._until(wanted.due_at))
-        other = self._caller()
-        self._let(other, self._cancel(other, id))
+        self._regret(id)
+
+    def _regret(self, id: UUID) -> None:
+        caller = self._caller()
+        self._let(caller.process, self._cancel(caller, id))
 
     async def _cancel(self, caller: Caller, id: UUID) -> None:
         wanted = self._wanted[id]
@@ -182,7 +159,7 @@ class World:
                 payload=payload,
             )
             caller = self._caller()
-            self._let(caller, self._noted(caller, wanted))
+            self._let(caller.process, self._noted(caller, wanted))
 
     def _hold(self) -> None:
         ids = sorted(self._wanted)[-12:]
@@ -191,16 +168,16 @@ class World:
         held = self._chance.sample(ids, min(len(ids), 3))
         caller = self._caller()
         seconds = self._chance.choice([0.03, 0.5, 20, 120])
-        self._let(caller, caller.hold(sorted(held), timedelta(seconds=seconds)))
+        self._let(caller.process, caller.hold(sorted(held), timedelta(seconds=seconds)))
 
     def _plan(self) -> None:
         subject = f"meeting{self._chance.randrange(self._scene.subjects)}"
         is_ordered = self._chance.random() < self._scene.ordered
         caller = self._caller()
-        self._let(caller, self._plan_and_change(caller, subject, self._steps(), is_ordered))
+        self._let(caller.process, self._plan_and_change(caller, subject, self._steps(), is_ordered))
         if self._chance.random() < self._scene.together:
             other = self._caller()
-            self._let(other, other.plan(subject, self._steps(), is_ordered=False))
+            self._let(other.process, other.plan(subject, self._steps(), is_ordered=False))
 
     def _steps(self) -> dict[str, tuple[datetime, Mode]]:
         if self._chance.random() < 0.15:
@@ -226,28 +203,4 @@ class World:
             if self.is_over:
                 return
             other = self._caller()
-            self._let(other, other.plan(subject, self._steps(), is_ordered=is_ordered))
-
-    def rush(self, statement: Statement) -> None:
-        """A job is just about to be started or settled: now and then somebody changes their mind at this moment."""
-        if self.is_over or statement.name not in _TURNING or self._rush.random() >= self._scene.rush:
-            return
-        ids = [each for each in _ids_in(statement) if each in self._wanted]
-        if not ids or statement.life.is_dead:
-            return
-        caller = self._caller()
-        self._let(caller, self._cancel(caller, self._rush.choice(ids)))
-
-
-def _ids_in(statement: Statement) -> list[UUID]:
-    found: list[UUID] = []
-    for argument in statement.arguments:
-        several = argument if isinstance(argument, list) else [argument]
-        found += [each for each in several if isinstance(each, UUID)]
-    return found
-
-
-async def _outliving(work: Coroutine[Any, Any, Any]) -> None:
-    """A caller whose connection is gone has written that down and gives up."""
-    with suppress(*LOSSES):
-        await work
+            self._let(other.process, other.plan(subject, self._steps(), is_ordered=is_ordered))

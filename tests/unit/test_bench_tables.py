@@ -53,6 +53,8 @@ def results() -> dict[str, Any]:
         run("late 100", 0, lateness(rate=100, seconds=15)),
         run("late 1000", 0, lateness(rate=1_000, seconds=15)),
         run("steady", 0, lateness(rate=10_000, seconds=30, written_per_s=9_990, left=0)),
+        run("notify inbox", 0, ours(2_500, 5_000)),
+        run("notify log", 0, ours(1_500, 2_000)),
     ]
     return {
         "conditions": {
@@ -135,6 +137,17 @@ def test_what_was_late_early_or_left_is_told(results: dict[str, Any]) -> None:
     late = blocks(results)["late"]
     assert row(late, "1,000/s for 15 s")[2:] == ["0.9", "4.0", "12.0", "0", ""]
     assert row(late, "steady, 10,000/s for 30 s (written: 9,990/s)")[-1] == "0"
+
+
+def test_what_was_told_stands_beside_its_raw_statements(results: dict[str, Any]) -> None:
+    told = blocks(results)["notify"]
+    assert row(told, "into the inbox")[1:] == ["60,000", "2,500", "5,000", "0.50", "20, 15", "20, 15"]
+    assert row(told, "an e-mail through the log provider")[4] == "0.75"
+
+
+def test_results_that_are_older_than_a_bench_say_so(results: dict[str, Any]) -> None:
+    results["runs"] = [each for each in results["runs"] if not each["name"].startswith("notify")]
+    assert blocks(results)["notify"] == "This run did not measure it."
 
 
 def test_conditions_say_how_busy_the_machine_was(results: dict[str, Any]) -> None:

@@ -61,7 +61,11 @@ OTHERS: dict[str, Any] = {
     "pooled": False,
     "listen_url": None,
     "api_key": None,
+    "secret_key": None,
+    "public_url": None,
     "apps": (),
+    "providers": (),
+    "demo": None,
     "node_name": None,
     "retry_delays_seconds": (60.0, 300.0, 900.0),
     "log_level": "info",
@@ -334,9 +338,16 @@ class TestRanges:
             ("data", 7),
             ("pooled", "perhaps"),
             ("pooled", 1),
+            ("demo", "perhaps"),
+            ("providers", "smtp"),
+            ("providers", [{"kind": "log", "name": f"log{number}"} for number in range(51)]),
             ("log_level", "loud"),
             ("log_level", 10),
             ("log_format", "xml"),
+            ("public_url", "bell.example.org"),
+            ("public_url", "https://bell.example.org/?x=1"),
+            ("public_url", "https://me:pass@bell.example.org"),
+            ("public_url", "https://bell.example.org/ x"),
         ],
     )
     def test_refused_values_of_other_kinds(self, name: str, value: Any) -> None:
@@ -356,6 +367,9 @@ class TestRanges:
             ("log_format", "json"),
             ("api_key", "k" * 16),
             ("api_key", "~!" * 100),
+            ("secret_key", "k" * 32),
+            ("public_url", "http://localhost:8080"),
+            ("public_url", "https://bell.example.org/notify/"),
         ],
     )
     def test_allowed_values_of_other_kinds(self, name: str, value: Any) -> None:
@@ -480,10 +494,17 @@ class TestSecrets:
             message == "api_key: the value (environment) is refused; give 16 to 200 visible ASCII characters"
         )
 
+    @pytest.mark.parametrize("key", ["s3cret-that-is-not-long-enough", "s3c" * 67])
+    def test_a_key_that_signs_is_long_and_not_shown(self, key: str) -> None:
+        message = refusal({"TIMEBELL_SECRET_KEY": key})
+        assert message.startswith("secret_key: the value (environment) is refused; give 32 to 200 visible")
+        assert "s3c" not in message
+
     def test_nothing_that_is_printed_holds_a_secret(self) -> None:
         key = "s3cret-key-of-sixteen-and-more"
         environ = {
             "TIMEBELL_API_KEY": key,
+            "TIMEBELL_SECRET_KEY": f"{key}-characters",
             "DATABASE_URL": URL,
             "TIMEBELL_OWNER_URL": URL,
             "TIMEBELL_LISTEN_URL": URL,

@@ -294,8 +294,17 @@ def test_apps_that_do_not_fit_together_are_refused(
 
 
 async def test_only_a_transactional_handler_has_a_transaction() -> None:
+    unused: Any = None
     job = Job(
-        id=UUID(int=1), tenant="default", kind="office.ring", queue="mail", payload={}, due_at=NOW, attempt=1
+        id=UUID(int=1),
+        tenant="default",
+        kind="office.ring",
+        queue="mail",
+        payload={},
+        due_at=NOW,
+        attempt=1,
+        bell=unused,
+        destinations=unused,
     )
     with pytest.raises(NoTransaction, match=r"only a transactional handler has job\.tx; declare"):
         _ = job.tx

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,6 +23,7 @@ from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
 from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
 from timebell.kernel.transaction import Transaction
+from timebell.notify.migrations import NOTIFY
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 CHUNK = 5_000
@@ -34,7 +35,7 @@ async def nothing(_: Job) -> None:
     """The handler that costs nothing, so that what is measured is all the rest."""
 
 
-NO_OPS = {f"bench.{mode}": Handler(run=nothing, mode=mode) for mode in MODES}
+NO_OPS = App(name="bench", handlers={f"bench.{mode}": Handler(run=nothing, mode=mode) for mode in MODES})
 
 
 @dataclass(slots=True)
@@ -45,11 +46,11 @@ class Ground:
     owner_url: str
     server_pid: int
 
-    async def open(self, handlers: Mapping[str, Handler] = NO_OPS) -> Timebell:
+    async def open(self, app: App = NO_OPS) -> Timebell:
         settings = Settings(concurrency=1_000, node_name="bench")
         bell = Timebell(
             await Database.open(self.url, size=settings.pool_size),
-            registry=Registry([App(name="bench", handlers=handlers)]),
+            registry=Registry([app]),
             settings=settings,
         )
         await bell.declare()
@@ -104,7 +105,7 @@ async def _migrated(server: EmbeddedServer, name: str) -> Ground:
     owner = await asyncpg.connect(server.url(name, role="owner"))
     try:
         await close_public_schema(owner)
-        await migrate(owner, [KERNEL])
+        await migrate(owner, [KERNEL, NOTIFY])
     finally:
         await owner.close()
     return Ground(server.url(name), server.url(name, role="owner"), server.pid)

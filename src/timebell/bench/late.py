@@ -10,7 +10,7 @@ from typing import Any
 
 from timebell.bench.ground import Ground, add_future, close, throwaway
 from timebell.engine import Engine
-from timebell.kernel import Enqueue, Handler, Job, Timebell
+from timebell.kernel import App, Enqueue, Handler, Job, Timebell
 
 _AHEAD = timedelta(seconds=2)
 _LOAD_EVERY_SECONDS = 0.05
@@ -60,7 +60,7 @@ async def late(*, rate: int, seconds: int, future: int, data: Path | None = None
 
 async def run_rate(ground: Ground, *, rate: int, seconds: int) -> Lateness:
     noted = Lateness()
-    bell = await ground.open({"bench.late": Handler(run=noted.handle)})
+    bell = await ground.open(App(name="bench", handlers={"bench.late": Handler(run=noted.handle)}))
     engine = Engine(bell)
     noted.watch(engine)
     await engine.start()

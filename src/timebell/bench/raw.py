@@ -25,6 +25,8 @@ _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
 class RawLoop:
     """Reads ahead on one connection, pays on others, decodes each payload, and does nothing else."""
 
+    batch = _BATCH
+
     def __init__(self, bell: Timebell, mode: Mode) -> None:
         self._bell = bell
         self._mode = mode
@@ -71,8 +73,8 @@ class RawLoop:
             lanes = [self._pay_one_by_one(rows[number::_WRITERS]) for number in range(_WRITERS)]
             await asyncio.gather(*lanes)
             return
-        for begin in range(0, len(rows), _BATCH):
-            batch = rows[begin : begin + _BATCH]
+        for begin in range(0, len(rows), self.batch):
+            batch = rows[begin : begin + self.batch]
             async with self._bell.database.connection() as session:
                 version = batch[0]["version"]
                 if self._mode == "external":
@@ -84,7 +86,11 @@ class RawLoop:
                         fence=self._fence(batch),
                     )
                     version += 1
+                await self.work(session, batch, version)
                 await self._finish(session, batch, version)
+
+    async def work(self, session: Session, batch: Sequence[Row], version: int) -> None:
+        """What the handlers would write; those that are measured write nothing."""
 
     async def _pay_one_by_one(self, rows: Sequence[Row]) -> None:
         for row in rows:

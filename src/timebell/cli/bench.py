@@ -13,6 +13,8 @@ from timebell.bench.enqueue import enqueue as measure_enqueue
 from timebell.bench.following import following as measure_following
 from timebell.bench.ground import MODES
 from timebell.bench.late import late as measure_late
+from timebell.bench.notify import TOLD
+from timebell.bench.notify import notify as measure_notify
 from timebell.bench.plan import plan as measure_plan
 from timebell.bench.steady import steady as measure_steady
 from timebell.cli.common import run
@@ -77,6 +79,22 @@ def enqueue(as_json: bool, **what: Any) -> None:
 def late(as_json: bool, **what: Any) -> None:
     """How long after its due instant a job begins."""
     _show(measure_late(**what), as_json)
+
+
+@bench.command(short_help="Notifications told a second.")
+@click.option("--jobs", default=20_000, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option(
+    "--channel",
+    type=click.Choice(TOLD),
+    default="inbox",
+    show_default=True,
+    help="The inbox, or an e-mail through the provider that only logs.",
+)
+@_data
+@_json
+def notify(as_json: bool, **what: Any) -> None:
+    """Notifications told a second by one process, and by its own statements alone."""
+    _show(measure_notify(**what), as_json)
 
 
 @bench.command(short_help="Occurrences planned a second.")

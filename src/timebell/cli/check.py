@@ -19,7 +19,7 @@ from timebell.cli.printing import print_json, print_line
 from timebell.errors import DatabaseError
 from timebell.kernel.insights_records import JobLine
 from timebell.kernel.models import Enqueue
-from timebell.server import CHECK_KIND
+from timebell.loading import CHECK_KIND
 
 TENANT = "timebell"
 _LEAD_SECONDS = 1.0

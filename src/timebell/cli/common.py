@@ -20,7 +20,8 @@ from timebell.config import Settings, load_settings
 from timebell.kernel.app import Registry
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.insights import Insights
-from timebell.server import BUILT_IN, database_place, open_bell
+from timebell.loading import BUILT_IN
+from timebell.server import database_place, open_bell
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Answer = TypeVar("Answer")

@@ -17,15 +17,17 @@ from timebell.cli.printing import print_json, print_table
 from timebell.cli.timezone_copies import OwnCopy, own_copy, system_offsets, system_version, told
 from timebell.clock import SystemClock
 from timebell.config import Settings
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import SERVER_MAJOR_MIN
 from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_offsets
-from timebell.engine.background import DATABASE_ERRORS
 from timebell.errors import TimebellError
 from timebell.kernel.app import Registry
 from timebell.kernel.insights import Insights
 from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
+from timebell.loading import BUILT_IN
+from timebell.providers.building import open_providers
 from timebell.rules.localtime import TIMEZONE_VERSION
-from timebell.server import BUILT_IN, Place, database_place, open_bell
+from timebell.server import Place, database_place, open_bell
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -66,7 +68,7 @@ def doctor(as_json: bool, config: Path | None, data: Path | None) -> None:
 
 async def _examine(settings: Settings) -> list[Finding]:
     ours = own_copy(_here())
-    findings = [_timezones(), _system_timezones(ours)]
+    findings = [_timezones(), _system_timezones(ours), await _providers(settings)]
     try:
         async with database_place(settings, "find") as place:
             facts = await ask_server(place.url, seconds=settings.connect_seconds)
@@ -108,6 +110,28 @@ def _system_timezones(ours: OwnCopy) -> Finding:
         verdict="warn",
         found=f"{found}, which differs for {told(wrong)}",
         remedy="Timebell uses its own; bring the older one up to date, so that other programs agree",
+    )
+
+
+async def _providers(settings: Settings) -> Finding:
+    """They are built as `timebell up` would, which calls nobody, and closed again."""
+    name = "providers"
+    if settings.is_demo:
+        why = "as the settings say" if settings.demo else "for want of one in the settings"
+        return Finding(name=name, verdict="ok", found=f"demo mode, {why}: only the inbox is real")
+    try:
+        async with open_providers(settings) as providers:
+            listed = [f"{each.name} ({', '.join(sorted(each.traits.channels))})" for each in providers]
+    except TimebellError as error:
+        # The error's own text names the remedy.
+        return Finding(name=name, verdict="fail", found=str(error))
+    if listed:
+        return Finding(name=name, verdict="ok", found=", ".join(listed))
+    return Finding(
+        name=name,
+        verdict="warn",
+        found="none, and demo mode is off: only the inbox can be told",
+        remedy="add [[providers]] to the settings, or leave demo out",
     )
 
 

@@ -11,7 +11,8 @@ from timebell.cli.common import json_option, place_options, run, settings_of
 from timebell.cli.printing import print_json, print_line, print_table
 from timebell.config import Settings, explain, load_settings
 from timebell.db.migrate import Migration
-from timebell.server import Place, Process, apply_migrations, database_place, registry_of
+from timebell.loading import load_apps, registry_of
+from timebell.server import Place, Process, apply_migrations, database_place
 from timebell.web.health import HOST
 
 
@@ -81,8 +82,9 @@ def migrate(
 
 
 async def _migrate(settings: Settings, phase: Literal["expand", "all"], dry_run: bool) -> list[Migration]:
+    registry = registry_of(load_apps(settings.apps))
     async with database_place(settings, "either") as place:
-        return await apply_migrations(place, settings, registry_of(settings), phase=phase, dry_run=dry_run)
+        return await apply_migrations(place, settings, registry, phase=phase, dry_run=dry_run)
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
@@ -9,16 +10,8 @@ from typing import NoReturn
 
 import click
 
-from timebell.cli.bench import bench
-from timebell.cli.check import check
-from timebell.cli.doctor import doctor
-from timebell.cli.jobs import dead, jobs, journey
 from timebell.cli.logs import without_passwords
-from timebell.cli.preview import schedule
-from timebell.cli.processes import config, migrate, up, work
-from timebell.cli.queues import nodes, queues
-from timebell.cli.schedules import schedules
-from timebell.engine.background import DATABASE_ERRORS
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.errors import ConfigurationError, InvalidInput, TimebellError
 from timebell.version import __version__
 
@@ -27,29 +20,48 @@ _USAGE = 2
 _INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# The module of each command, in the order of the list. It is loaded when the command is asked for: one that only shows
+# something need not wait for the engine and for all that the others use.
+_MODULES = {
+    "up": "processes",
+    "work": "processes",
+    "migrate": "processes",
+    "bench": "bench",
+    "check": "check",
+    "doctor": "doctor",
+    "config": "processes",
+    "jobs": "jobs",
+    "dead": "jobs",
+    "journey": "jobs",
+    "schedule": "preview",
+    "schedules": "schedules",
+    "notifications": "notifications",
+    "providers": "providers",
+    "queues": "queues",
+    "nodes": "queues",
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are where `_MODULES` says."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        module = importlib.import_module(f"timebell.cli.{_MODULES[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="timebell", message="%(prog)s %(version)s")
 def program() -> None:
     """Durable time for applications: what is owed, to whom and when."""
-
-
-for command in (
-    up,
-    work,
-    migrate,
-    bench,
-    check,
-    doctor,
-    config,
-    jobs,
-    dead,
-    journey,
-    schedule,
-    schedules,
-    queues,
-    nodes,
-):
-    program.add_command(command)
 
 
 def main() -> NoReturn:

@@ -16,8 +16,8 @@ from typing import Any
 import structlog
 from structlog.contextvars import bind_contextvars
 
+from timebell.db.failures import CONNECTION_ERRORS
 from timebell.engine.apart import apart
-from timebell.engine.background import CONNECTION_ERRORS
 from timebell.engine.executor import Executor, NotToBeHad, Running, describe
 from timebell.engine.held import Entry
 from timebell.engine.settler import Settler
@@ -82,8 +82,6 @@ class Attempts:
         now: datetime,
         *,
         marked_version: int | None = None,
-        destination: str | None = None,
-        is_probe: bool = False,
     ) -> None:
         timeout = self._executor.timeout_seconds(handler)
         running = Running(
@@ -95,8 +93,6 @@ class Attempts:
             self._timekeeper.monotonic() + timeout,
             timeout,
             marked_version is not None,
-            is_probe,
-            destination,
         )
         self.running[entry] = running
         self._queued.append(running)

@@ -5,24 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import asyncpg
 import structlog
 
 from timebell.clock import Clock
+from timebell.db.failures import DATABASE_ERRORS
 
 log = structlog.get_logger("timebell.engine")
 
-# The connection is gone or was never had; nothing is wrong with the statement.
-CONNECTION_ERRORS = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # what asyncpg raises on a connection that broke in the middle of something
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-)
-DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)
 _PAUSE_SECONDS = 0.2
 
 

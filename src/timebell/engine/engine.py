@@ -12,8 +12,8 @@ from datetime import datetime
 import asyncpg
 import structlog
 
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import AsyncpgSession
-from timebell.engine.background import DATABASE_ERRORS
 from timebell.engine.loop import Loop
 from timebell.engine.node import Node
 from timebell.engine.planner import Planner

@@ -16,8 +16,7 @@ from typing import Any
 import asyncpg
 import orjson
 
-from timebell.engine.background import DATABASE_ERRORS
-from timebell.engine.breakers import Breakers
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.engine.held import Entry
 from timebell.engine.node import Node
 from timebell.engine.settler import fence
@@ -32,6 +31,7 @@ from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
 from timebell.kernel.bell import Timebell
+from timebell.kernel.destinations import Call, Destinations
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
@@ -56,8 +56,6 @@ class Running:
     deadline: float
     timeout_seconds: float
     is_marked: bool = False
-    is_probe: bool = False
-    destination: str | None = None
     has_timed_out: bool = False
     has_answered: bool = False
     is_interrupted: bool = False
@@ -76,16 +74,22 @@ class Executor:
     """Runs one attempt and answers with the decision about it."""
 
     def __init__(
-        self, bell: Timebell, store: EngineStore, node: Node, timekeeper: Timekeeper, breakers: Breakers
+        self,
+        bell: Timebell,
+        store: EngineStore,
+        node: Node,
+        timekeeper: Timekeeper,
+        destinations: Destinations,
     ) -> None:
         settings = bell.settings
+        self._bell = bell
         self._database = bell.database
         self._store = store
         self._registry = bell.registry
         self._settings = settings
         self._node = node
         self._timekeeper = timekeeper
-        self._breakers = breakers
+        self._destinations = destinations
         self._chance = bell.chance
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
@@ -103,10 +107,10 @@ class Executor:
         refusal = None if row["guard"] is None else await self._refuse(running, job, row["guard"])
         outcome = refusal or await self._run(running, job)
         running.has_answered = True
-        if running.destination is not None and refusal is None:
+        if running.entry.call is not None and refusal is None:
             # What the breaker learns must not change what became of the job.
             with suppress(*DATABASE_ERRORS, asyncio.CancelledError):
-                await self._report_destination(running, outcome)
+                await self._report(running.entry.call, outcome)
         return self.decide(running, outcome)
 
     async def run_transactional(self, running: Running) -> tuple[Settlement, Transaction | None]:
@@ -216,12 +220,15 @@ class Executor:
             payload=orjson.loads(payload),
             due_at=running.entry.due_at,
             attempt=running.number,
+            bell=self._bell,
+            destinations=self._destinations,
             subject=row["subject"],
             key=row["key"],
             step=row["step"],
             expires_at=row["expires_at"],
             correlation_id=row["correlation_id"],
             cursor=None if cursor is None else orjson.loads(cursor),
+            version=running.version,
             beat=lambda job, cursor: self._beat(running, job, cursor),
         )
 
@@ -293,15 +300,11 @@ class Executor:
         """The time was over while something other than the handler was waited for: its guard, or a lock."""
         return self.decide(running, _timed_out(running))
 
-    async def _report_destination(self, running: Running, outcome: Outcome | None) -> None:
-        assert running.destination is not None
+    async def _report(self, call: Call, outcome: Outcome | None) -> None:
         if isinstance(outcome, Retry):
-            await self._breakers.failed(
-                running.destination, outcome.error_class, self._timekeeper.now(), probe=running.is_probe
-            )
+            await self._destinations.answered(call, outcome.error_class)
         elif not isinstance(outcome, Snooze):
-            # Also where the answer was no: it came.
-            await self._breakers.succeeded(running.destination, probe=running.is_probe)
+            await self._destinations.answered(call, None)
 
     async def _beat(self, running: Running, job: Job, cursor: dict[str, Any] | None) -> bool:
         """The handler is alive: its time starts anew, its cursor is kept, and it hears of a cancel."""

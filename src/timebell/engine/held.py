@@ -14,6 +14,7 @@ from uuid import UUID
 
 from timebell.db.pool import Row
 from timebell.kernel.app import Handler
+from timebell.kernel.destinations import Call
 
 CRITICAL, NORMAL = 0, 1
 # Jobs that were running when a node died have piles of their own. Few of them run at once, so they are asked before
@@ -37,13 +38,13 @@ class Entry:
     """One job in memory, at the version it was read."""
 
     __slots__ = (
+        "call",
         "enclosure",
         "epoch",
         "handler",
         "id",
         "incarnation",
         "is_cautious",
-        "is_probe",
         "lane",
         "may_be_marked",
         "pair",
@@ -69,7 +70,8 @@ class Entry:
         self.incarnation = 0
         self.epoch = 0
         self.is_cautious = False
-        self.is_probe = False
+        # Leave to call what the job depends on, where it names that before it runs.
+        self.call: Call | None = None
         # Whether the row may say that its start was marked: it does, or nobody heard whether it does.
         self.may_be_marked = False
         # Where it takes up room, if only a few of its sort may run at once.

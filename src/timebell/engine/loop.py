@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from timebell.clock import Chance
-from timebell.engine.background import DATABASE_ERRORS
+from timebell.db.failures import DATABASE_ERRORS
 
 log = structlog.get_logger("timebell.loop")
 

@@ -17,8 +17,8 @@ from uuid import UUID
 import asyncpg
 import structlog
 
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Row, Session
-from timebell.engine.background import DATABASE_ERRORS
 from timebell.engine.planner_store import PlannerStore
 from timebell.engine.timezones import TimezoneWatch
 from timebell.errors import OldTimezoneData, TimebellError

@@ -14,7 +14,6 @@ from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
-from timebell.engine.breakers import Breakers
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
@@ -25,6 +24,7 @@ from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.turnstiles import Probation, Solitude, Turnstile
 from timebell.kernel.app import Handler, Registry
+from timebell.kernel.destinations import Destinations
 
 log = structlog.get_logger("timebell.starter")
 
@@ -48,7 +48,7 @@ class Starter:
         node: Node,
         held: Held,
         limits: Limits,
-        breakers: Breakers,
+        destinations: Destinations,
         executor: Executor,
         settler: Settler,
         attempts: Attempts,
@@ -64,7 +64,7 @@ class Starter:
         self._node = node
         self._held = held
         self._limits = limits
-        self._breakers = breakers
+        self._destinations = destinations
         self._executor = executor
         self._settler = settler
         self._attempts = attempts
@@ -221,8 +221,6 @@ class Starter:
                 handler,
                 self._timekeeper.now(),
                 marked_version=version,
-                destination=self._executor.destination(handler, entry),
-                is_probe=entry.is_probe,
             )
 
     def _give_up(self, entry: Entry) -> None:
@@ -257,19 +255,11 @@ class Starter:
         """Ask the breaker of what the job depends on; a job that is held waits without an attempt."""
         handler = self._registry.handler(entry.row["kind"])
         destination = self._executor.destination(handler, entry)
-        entry.is_probe = False
-        if destination is None:
+        entry.call = None if destination is None else await self._destinations.ask(destination)
+        if entry.call is None or entry.call.held_until is None:
             return True
-        now = self._timekeeper.now()
-        passage = self._breakers.may_pass(destination, now)
-        if passage == "pass":
-            return True
-        if passage == "probe" and await self._breakers.claim_probe(destination, now, self._node.incarnation):
-            entry.is_probe = True
-            return True
-        until = self._breakers.hold_until(destination, now)
         # Spread over a second, so that what waited together does not come back together.
-        until += timedelta(seconds=self._chance.fraction())
+        until = entry.call.held_until + timedelta(seconds=self._chance.fraction())
         self.ended(entry)
         self._settler.add(snooze_unstarted(entry, until, f"breaker open: {destination}"))
         return False

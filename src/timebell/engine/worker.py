@@ -19,6 +19,7 @@ from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
 from timebell.engine.behind import Behind
 from timebell.engine.breakers import Breakers
+from timebell.engine.destinations import BreakerDestinations
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
@@ -72,7 +73,8 @@ class Worker:
         self._reader = Reader(store, node, self.held, timekeeper, settings)
         self._limits = Limits(bell.database, store, node, timekeeper)
         self._breakers = Breakers(bell.database, store, bell.chance)
-        self._executor = Executor(bell, store, node, timekeeper, self._breakers)
+        destinations = BreakerDestinations(self._breakers, node, timekeeper)
+        self._executor = Executor(bell, store, node, timekeeper, destinations)
         self._settler = Settler(
             bell.database,
             store,
@@ -100,7 +102,7 @@ class Worker:
             node=node,
             held=self.held,
             limits=self._limits,
-            breakers=self._breakers,
+            destinations=destinations,
             executor=self._executor,
             settler=self._settler,
             attempts=self.attempts,

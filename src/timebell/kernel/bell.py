@@ -11,7 +11,7 @@ from uuid import UUID
 from timebell.clock import Chance, Clock, Ids, SystemClock
 from timebell.config import Settings
 from timebell.db.joined import session_on
-from timebell.db.pool import Database
+from timebell.db.pool import Database, Session
 from timebell.db.wakeup import Wakeups
 from timebell.errors import InvalidInput
 from timebell.kernel.agenda import AgendaWriter
@@ -238,6 +238,54 @@ class Timebell:
         )
         return id
 
+    async def hasten(self, tx: Transaction, ids: Sequence[UUID]) -> list[UUID]:
+        """Have jobs that were snoozed, or wait for their next attempt, tried now; answers with the ids of those.
+
+        None is run before it is due, and one that runs already is left to run.
+        """
+        check_transaction(tx)
+        _check_ids(ids)
+        rows = await self.store.hasten_jobs(tx.session, tenant=tx.tenant, ids=list(ids))
+        tx.note_due(rows)
+        return [row["id"] for row in rows]
+
+    async def confirm(
+        self, session: Session, runs: Sequence[tuple[UUID, int]]
+    ) -> frozenset[tuple[UUID, int]]:
+        """Of runs, by job and `version`, those that go on: the job was not given to another while a node stood still.
+
+        It is not until the session's transaction ends, so that what is written in there is written by one run.
+        """
+        ids, versions = [id for id, _ in runs], [version for _, version in runs]
+        rows = await self.store.confirm_jobs(session, ids=ids, versions=versions)
+        return frozenset((row["id"], row["version"]) for row in rows)
+
+    async def finish(
+        self,
+        tx: Transaction,
+        ids: Sequence[UUID],
+        *,
+        cursor: Mapping[str, Any] | None = None,
+        reason: str = "done by another",
+    ) -> list[UUID]:
+        """End jobs that wait as done, because this transaction does their work; answers with the ids of those.
+
+        One that runs, or that another transaction holds, goes on. With a `cursor`, so does one that was not snoozed
+        with it, or was moved or changed since.
+        """
+        check_transaction(tx)
+        _check_ids(ids)
+        check_name("reason", reason, longest=REASON_MAX, required=True)
+        bytes_max = self.settings.payload_bytes_max
+        rows = await self.store.finish_waiting(
+            tx.session,
+            tenant=tx.tenant,
+            ids=list(ids),
+            cursor=None if cursor is None else encode_payload(cursor, bytes_max, field="cursor"),
+            reason=reason,
+        )
+        return [row["id"] for row in rows]
+
     async def revive(
         self,
         tx: Transaction,
@@ -316,16 +364,20 @@ class Timebell:
         return await self.store.resume_queue(tx.session, queue=queue, tenant="" if everyone else tx.tenant)
 
 
+def _check_ids(ids: Sequence[UUID]) -> None:
+    if len(ids) > _FILTERED_MAX:
+        raise InvalidInput(f"{len(ids)} at once, the limit is {_FILTERED_MAX}; send several", field="ids")
+    for id in ids:
+        check_id("ids", id)
+
+
 def _dead_filters(
     ids: Sequence[UUID] | None, kind: str | None, queue: str | None, fingerprint: str | None, limit: int
 ) -> dict[str, object]:
     if ids is None and kind is None and queue is None and fingerprint is None:
         raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
     if ids is not None:
-        if len(ids) > _FILTERED_MAX:
-            raise InvalidInput(f"{len(ids)} at once, the limit is {_FILTERED_MAX}; send several", field="ids")
-        for id in ids:
-            check_id("ids", id)
+        _check_ids(ids)
     check_name("kind", kind)
     check_name("queue", queue)
     check_name("fingerprint", fingerprint)

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from timebell.errors import NoTransaction
+from timebell.kernel.destinations import Destinations
 from timebell.kernel.transaction import Transaction
 from timebell.rules.batches import shrunk
+
+if TYPE_CHECKING:
+    from timebell.kernel.bell import Timebell
 
 Beat = Callable[["Job", dict[str, Any] | None], Awaitable[bool]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One attempt at a job. `attempt` counts from 1; `cursor` is where an earlier run got to."""
+    """One attempt at a job. `attempt` counts from 1; `cursor` is where an earlier run got to; `version` is its row's
+    for as long as this attempt has it.
+
+    `bell` is the verbs, for a handler or guard that wants a transaction of its own. `destinations` is asked by one
+    that learns only while it runs what it depends on.
+    """
 
     id: UUID
     tenant: str
@@ -26,6 +35,8 @@ class Job:
     payload: dict[str, Any]
     due_at: datetime
     attempt: int
+    bell: Timebell
+    destinations: Destinations
     subject: str | None = None
     key: str | None = None
     step: str | None = None
@@ -33,6 +44,7 @@ class Job:
     correlation_id: str | None = None
     cursor: dict[str, Any] | None = None
     is_cancel_requested: bool = False
+    version: int = 0
     transaction: Transaction | None = None
     beat: Beat | None = None
 

@@ -57,6 +57,19 @@ class Store(Statements):
             wait_ms=wait_ms,
         )
 
+    async def hasten_jobs(self, session: Session, *, tenant: str, ids: list[UUID]) -> Sequence[Row]:
+        return await self._run(session, "hasten_jobs", tenant=tenant, ids=ids)
+
+    async def confirm_jobs(self, session: Session, *, ids: list[UUID], versions: list[int]) -> Sequence[Row]:
+        return await self._run(session, "confirm_jobs", ids=ids, versions=versions)
+
+    async def finish_waiting(
+        self, session: Session, *, tenant: str, ids: list[UUID], cursor: str | None, reason: str
+    ) -> Sequence[Row]:
+        return await self._run(
+            session, "finish_waiting", tenant=tenant, ids=ids, cursor=cursor, reason=reason
+        )
+
     async def lock_agenda(
         self, session: Session, *, tenant: str, subject: str, anchor: datetime | None
     ) -> Row:

@@ -6,5 +6,14 @@
 from timebell.testing.asserting import EnqueuedJob, assert_enqueued, assert_not_enqueued
 from timebell.testing.clock import ManualClock
 from timebell.testing.harness import Harness, harness
+from timebell.testing.providers import RecordingProvider
 
-__all__ = ["EnqueuedJob", "Harness", "ManualClock", "assert_enqueued", "assert_not_enqueued", "harness"]
+__all__ = [
+    "EnqueuedJob",
+    "Harness",
+    "ManualClock",
+    "RecordingProvider",
+    "assert_enqueued",
+    "assert_not_enqueued",
+    "harness",
+]

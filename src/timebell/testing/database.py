@@ -25,6 +25,7 @@ from timebell.db.migrate import Slice, migrate
 from timebell.db.provision import Connection, close_public_schema, provision_database
 from timebell.errors import DatabaseUnavailable
 from timebell.kernel.migrations import KERNEL
+from timebell.notify.migrations import NOTIFY
 
 TEMPLATE = "timebell_template"
 
@@ -86,7 +87,7 @@ class DatabaseFactory:
             async with _lock(self._folder / "users", fcntl.LOCK_EX, _LONGEST_RUN_SECONDS):
                 await self.server.stop()
 
-    async def make_template(self, slices: Sequence[Slice] = (KERNEL,)) -> None:
+    async def make_template(self, slices: Sequence[Slice] = (KERNEL, NOTIFY)) -> None:
         """Migrate one database, once in a run; the databases of the tests are copies of it."""
         async with _lock(self._folder / "turn", fcntl.LOCK_EX, _TURN_SECONDS), self._admin() as admin:
             if await admin.fetchval("SELECT datistemplate FROM pg_database WHERE datname = $1", TEMPLATE):

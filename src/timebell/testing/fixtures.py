@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from timebell.kernel.app import App, Registry
-from timebell.server import slices_of
+from timebell.loading import slices_of
 from timebell.testing.database import DatabaseFactory, TestDatabase
 from timebell.testing.harness import Harness, harness
 from timebell.testing.run_folder import make_run_folder

@@ -18,7 +18,7 @@ from tests.acceptance.faults.node import MIGRATIONS
 from tests.history import HistoryFile, Mode, Op, Record
 from timebell import App, Enqueue, Handler, Job, Timebell, running
 from timebell.config import Settings
-from timebell.engine.background import DATABASE_ERRORS
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.errors import DatabaseUnavailable
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")

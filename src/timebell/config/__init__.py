@@ -1,0 +1,40 @@
+"""Settings: one frozen record, read once from `timebell.toml` and the environment."""
+
+from timebell.config.providers import (
+    KINDS,
+    AppriseSettings,
+    InfobipSettings,
+    LogSettings,
+    ProviderSettings,
+    ResendSettings,
+    SendGridSettings,
+    SmtpSettings,
+    WebhookSettings,
+    WebPushSettings,
+)
+from timebell.config.reading import FILE_BYTES_MAX, load_settings
+from timebell.config.rules import HIDDEN, Rule, mask_url, rules_of
+from timebell.config.settings import RULES, SettingLine, Settings, explain
+
+__all__ = [
+    "FILE_BYTES_MAX",
+    "HIDDEN",
+    "KINDS",
+    "RULES",
+    "AppriseSettings",
+    "InfobipSettings",
+    "LogSettings",
+    "ProviderSettings",
+    "ResendSettings",
+    "Rule",
+    "SendGridSettings",
+    "SettingLine",
+    "Settings",
+    "SmtpSettings",
+    "WebPushSettings",
+    "WebhookSettings",
+    "explain",
+    "load_settings",
+    "mask_url",
+    "rules_of",
+]

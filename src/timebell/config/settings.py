@@ -1,0 +1,197 @@
+"""Settings: one frozen record of everything that an operator may decide.
+
+Each field carries its rule. Reading, refusing, `timebell config` and the test of the reference page all use
+that one rule, so they cannot come to differ.
+"""
+
+# ruff: noqa: RUF009  (the calls behind the fields of Settings answer dataclass fields, not values to share)
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from timebell.config.providers import ProviderSettings, provider_tables
+from timebell.config.rules import (
+    Shown,
+    choice,
+    flag,
+    folder,
+    hide,
+    number,
+    refusals,
+    rules_of,
+    several,
+    text,
+    whole,
+)
+from timebell.config.rules import database_url as database
+from timebell.errors import ConfigurationError
+
+Source = Literal["default", "file", "environment", "argument"]
+
+_MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settings:
+    """Everything an operator may decide. `load_settings` reads it; a test may construct it."""
+
+    database_url: str | None = database("PostgreSQL 15 or newer; without it an embedded server is started.")
+    owner_url: str | None = database("For migrations, as the role that owns the tables; else database_url.")
+    data: Path | None = folder("Where the embedded server keeps its data; else a folder of the user's own.")
+    pooled: bool = flag(False, "database_url leads through PgBouncer in transaction mode.")
+    listen_url: str | None = database(
+        "When pooled, a direct way to the database for wake-ups; else sweeps do."
+    )
+    pool_size: int = whole(10, 2, 200, "connections", "Connections that this process opens at most.")
+    connect_seconds: float = number(10.0, 0.1, 120, "seconds", "How long opening a connection may take.")
+    statement_seconds: float = number(30.0, 0.1, 3600, "seconds", "How long one statement may take.")
+    lock_seconds: float = number(5.0, 0.01, 60, "seconds", "How long a statement waits for a locked row.")
+    cancel_wait_seconds: float = number(2.0, 0, 60, "seconds", "How long a cancel waits for a locked job.")
+
+    port: int = whole(8080, 1, 65535, "", "The TCP port that HTTP is served on.")
+    api_key: str | None = text(
+        r"[!-~]{16,200}",
+        "16 to 200 visible ASCII characters",
+        "The first admin key of the tenant `default`, for an HTTP interface that is yet to come.",
+        mask=hide,
+    )
+    secret_key: str | None = text(
+        r"[!-~]{32,200}",
+        "32 to 200 visible ASCII characters",
+        "Signs links that act for a recipient; without it messages carry none.",
+        mask=hide,
+    )
+    public_url: str | None = text(
+        r"https?://[^\s/@?#]+(?:/[^\s@?#]*)?",
+        "a URL such as https://bell.example.org",
+        "How recipients reach this server; without it messages carry no links to it.",
+    )
+    apps: tuple[str, ...] = several(
+        (), 0, 100, text(_MODULE, "the dotted name of a module", ""), "The apps to load, in this order."
+    )
+
+    providers: tuple[ProviderSettings, ...] = provider_tables("What messages leave through, the first first.")
+    demo: bool | None = flag(
+        None, "Nothing leaves, the outbox shows it; without it, while providers has none."
+    )
+
+    node_name: str | None = text(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
+        "1 to 100 letters, digits, dots, hyphens and underscores, beginning with a letter or digit",
+        "What this node is called in tables and logs; without it a name is made.",
+    )
+    lease_seconds: float = number(30.0, 2, 600, "seconds", "How long a silent node keeps its slots.")
+    lease_margin_seconds: float = number(
+        5.0, 0.1, 300, "seconds", "How long before the end of its lease a node stops starting jobs."
+    )
+    concurrency: int = whole(100, 1, 10_000, "jobs", "Jobs that run at once in this process.")
+    threads: int = whole(8, 1, 256, "threads", "Threads for handlers that are not async.")
+    batch: int = whole(1_000, 1, 5_000, "jobs", "Jobs started or finished in one statement at most.")
+    read_ahead_seconds: float = number(1.0, 0.05, 60, "seconds", "How long before its time a job is read.")
+    sweep_seconds: float = number(0.5, 0.05, 60, "seconds", "Time between two looks for newly due jobs.")
+    full_sweep_seconds: float = number(60.0, 1, 3600, "seconds", "Time between two looks at all due jobs.")
+    held_jobs_max: int = whole(20_000, 1, 1_000_000, "jobs", "Jobs held in memory at most.")
+    held_per_tenant_queue_max: int = whole(
+        10_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
+    )
+    grid_ms: float = number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
+
+    job_timeout_seconds: float = number(300.0, 0.1, 86_400, "seconds", "How long one attempt may take.")
+    stop_seconds: float = number(5.0, 0, 600, "seconds", "How long running jobs may go on at a stop.")
+    max_attempts: int = whole(3, 1, 100, "attempts", "Attempts before a job is dead, the first included.")
+    retry_delays_seconds: tuple[float, ...] = several(
+        (60.0, 300.0, 900.0), 1, 20, number(0.0, 0, 2_592_000, "seconds", ""), "The waits between attempts."
+    )
+    payload_bytes_max: int = whole(65_536, 1_024, 1_048_576, "bytes", "Size of a job's payload at most.")
+    offset_days_max: int = whole(3_660, 1, 36_600, "days", "How far a step may be from its anchor.")
+    steps_max: int = whole(100, 1, 1_000, "steps", "Steps in one agenda at most.")
+    many_max: int = whole(10_000, 1, 100_000, "jobs", "Jobs in one call of enqueue_many at most.")
+
+    horizon_days: int = whole(60, 30, 90, "days", "How far ahead the occurrences of schedules are planned.")
+    plan_batch: int = whole(500, 1, 5_000, "schedules", "Schedules planned in one transaction at most.")
+    plan_seconds: float = number(60.0, 1, 3_600, "seconds", "Time between two looks for what to plan.")
+
+    log_days: int = whole(30, 1, 3_650, "days", "How long finished jobs are kept.")
+    dead_days: int = whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
+    log_partitions_ahead_days: int = whole(14, 2, 366, "days", "How far ahead the job log is prepared.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = choice(
+        "info", ("debug", "info", "warning", "error"), "The least severe log line that is written."
+    )
+    log_format: Literal["json", "console"] = choice(
+        "console", ("json", "console"), "How log lines are written: json for machines, console for people."
+    )
+
+    sources: tuple[tuple[str, Source], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        problems = list(refusals(self, origin=lambda name: f" ({self.source_of(name)})"))
+        problems = problems or list(_contradictions(self))
+        if problems:
+            raise ConfigurationError("\n".join(problems))
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether this process may let nothing leave: as `demo` says, else for want of a provider."""
+        return not self.providers if self.demo is None else self.demo
+
+    def __repr__(self) -> str:
+        return "Settings(" + ", ".join(f"{line.name}={line.value!r}" for line in explain(self)) + ")"
+
+    def source_of(self, name: str) -> Source:
+        """Where the value came from; one that was passed to the constructor counts as an argument."""
+        unread: Source = "default" if getattr(self, name) == RULES[name].default else "argument"
+        return dict(self.sources).get(name, unread)
+
+
+RULES: Final = rules_of(Settings)
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    margin, half = settings.lease_margin_seconds, settings.lease_seconds / 2
+    if margin >= half:
+        yield f"lease_margin_seconds: {margin:g} is too long; give less than {half:g}, half of lease_seconds"
+    for small, large in (
+        ("held_per_tenant_queue_max", "held_jobs_max"),
+        ("sweep_seconds", "read_ahead_seconds"),
+        ("sweep_seconds", "full_sweep_seconds"),
+    ):
+        low, high = getattr(settings, small), getattr(settings, large)
+        if low > high:
+            yield f"{small}: {low} is above {large}; give at most {high} or raise {large}"
+    for name in ("owner_url", "listen_url", "pooled"):
+        if settings.database_url is None and getattr(settings, name):
+            yield f"{name}: the embedded server has no use for it; set database_url too or leave {name} out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingLine:
+    """One line of `timebell config`: secrets are masked, and every value can be written as JSON."""
+
+    name: str
+    value: Shown
+    default: Shown
+    source: Source
+    description: str
+    unit: str
+    allowed: str
+
+
+def explain(settings: Settings) -> list[SettingLine]:
+    """Every setting with its value and where that came from, in the order of the reference page."""
+    return [
+        SettingLine(
+            name=name,
+            value=rule.show(getattr(settings, name)),
+            default=rule.show(rule.default),
+            source=settings.source_of(name),
+            description=rule.about,
+            unit=rule.unit,
+            allowed=rule.allowed,
+        )
+        for name, rule in RULES.items()
+    ]

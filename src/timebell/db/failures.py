@@ -1,0 +1,17 @@
+"""What asyncpg raises when a database fails, sorted by whether the statement is to blame."""
+
+from __future__ import annotations
+
+import asyncpg
+
+# The connection is gone or was never had; nothing is wrong with the statement.
+CONNECTION_ERRORS = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg raises on a connection that broke in the middle of something
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+)
+DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)

@@ -1,0 +1,71 @@
+"""Calls that arrive together share one statement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+class Together(Generic[Asked, Answered]):
+    """Gathers what is asked while an earlier batch is under way, and asks for all of it at once.
+
+    Whoever asks alone waits for nobody. A batch that fails is asked again one by one, so that nobody bears the fault of
+    another.
+    """
+
+    def __init__(
+        self, run: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]], *, most: int = 500
+    ) -> None:
+        self._run = run
+        self._most = most
+        self._waiting: deque[tuple[Asked, asyncio.Future[Answered]]] = deque()
+        self._current: asyncio.Task[None] | None = None
+
+    async def __call__(self, asked: Asked) -> Answered:
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asked, answer))
+        if self._current is None:
+            self._current = asyncio.create_task(self._go_on())
+        return await answer
+
+    async def _go_on(self) -> None:
+        try:
+            while self._waiting:
+                await self._gather()
+                batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+                # Whoever gave up waiting, as a cancelled handler does, is not asked for.
+                await self._ask([one for one in batch if not one[1].done()])
+        finally:
+            self._current = None
+
+    async def _gather(self) -> None:
+        """As long as a turn of the loop brings more, the next one may: handlers that start together come one a turn."""
+        count = 0
+        while count < len(self._waiting) < self._most:
+            count = len(self._waiting)
+            await asyncio.sleep(0)
+
+    async def _ask(self, batch: Sequence[tuple[Asked, asyncio.Future[Answered]]]) -> None:
+        if not batch:
+            return
+        try:
+            answers = await self._run([asked for asked, _ in batch])
+        except Exception as error:
+            if len(batch) > 1:
+                for one in batch:
+                    await self._ask([one])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+            return
+        except BaseException:
+            for _, answer in batch:
+                answer.cancel()
+            raise
+        for (_, answer), answered in zip(batch, answers, strict=True):
+            if not answer.done():
+                answer.set_result(answered)

@@ -1,0 +1,103 @@
+"""What a process runs: its apps, by the names of their modules, and what it tells through."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from timebell.config import Settings
+from timebell.db.migrate import Slice
+from timebell.errors import ConfigurationError
+from timebell.kernel.app import App, Handler, Registry
+from timebell.kernel.job import Job
+from timebell.kernel.migrations import KERNEL
+from timebell.kernel.models import Queue
+from timebell.notify import Provider, notify_app
+from timebell.notify.migrations import NOTIFY
+from timebell.notify.telling import DELIVER
+from timebell.providers.building import open_providers
+
+CHECK_KIND = "timebell.check"
+
+
+async def _nothing(_: Job) -> None:
+    """What `timebell check` has run: nothing, so that what it measures is Timebell alone."""
+
+
+# Every node brings this app. Its jobs are marked at their start, so that the log says exactly when that was.
+BUILT_IN = App(
+    name="timebell",
+    handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
+    queues=[Queue(name=CHECK_KIND)],
+)
+
+
+def load_apps(names: Iterable[str]) -> list[App]:
+    """The apps of these modules: each has one `App` record under the name `app` or `APP`."""
+    return [_load_app(name) for name in names]
+
+
+def _load_app(name: str) -> App:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigurationError(
+                f"apps: there is no module {name!r}; correct the name, or install what brings it"
+            ) from error
+        raise ConfigurationError(f"apps: {name!r} cannot be imported ({error}); install that too") from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"apps: {name!r} cannot be imported ({type(error).__name__}: {error}); correct it there"
+        ) from error
+    for attribute in ("app", "APP"):
+        app = getattr(module, attribute, None)
+        if isinstance(app, App):
+            return app
+    raise ConfigurationError(f"apps: {name!r} has no App; put `app = App(name=..., ...)` into it")
+
+
+def registry_of(apps: Sequence[App], providers: Sequence[Provider] = ()) -> Registry:
+    """Everything that a process with these apps runs. One that brings a `notify_app` of its own goes before ours."""
+    ours = () if any(DELIVER in app.handlers for app in apps) else (notify_app(providers),)
+    return Registry([BUILT_IN, *ours, *apps])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a process runs. `is_demo_by_default`: nobody asked for demo mode, there is only nothing to send through."""
+
+    registry: Registry
+    providers: Sequence[Provider] = ()
+    is_demo_by_default: bool = False
+
+
+@asynccontextmanager
+async def load(
+    settings: Settings, apps: Sequence[App] = (), *, given: Sequence[Provider] | None = None
+) -> AsyncIterator[Loaded]:
+    """The apps, and the providers that were given or that the settings describe, for as long as the block lasts."""
+    brought = [*load_apps(settings.apps), *apps]
+    other = next((app.name for app in brought if DELIVER in app.handlers), None)
+    if other is not None:
+        for name, value in (("demo", settings.demo), ("providers", given or settings.providers)):
+            if value:
+                raise ConfigurationError(
+                    f"{name}: the app {other!r} brings providers of its own; leave out the one or the other"
+                )
+        yield Loaded(registry=registry_of(brought))
+        return
+    is_default = given is None and settings.demo is None and settings.is_demo
+    async with open_providers(settings, given) as providers:
+        yield Loaded(
+            registry=registry_of(brought, providers), providers=providers, is_demo_by_default=is_default
+        )
+
+
+def slices_of(registry: Registry) -> list[Slice]:
+    """Whose migrations there are: ours, and those that apps bring for a schema of their own."""
+    brought = [app for app in registry.apps if app.migrations is not None]
+    own = [Slice(name=app.name, schema=app.name, package=str(app.migrations)) for app in brought]
+    return [KERNEL, NOTIFY, *own]

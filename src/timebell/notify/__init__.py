@@ -1,0 +1,69 @@
+"""Who is told what, when and on which channel: recipients, templates, notifications, deliveries and the inbox."""
+
+from timebell.notify.app import notify_app
+from timebell.notify.explaining import Explanation, WhyNot
+from timebell.notify.models import (
+    Address,
+    Cap,
+    Check,
+    Delivery,
+    Digest,
+    Notification,
+    OptOut,
+    Policy,
+    QuietHours,
+    Recipient,
+    Route,
+    Tell,
+)
+from timebell.notify.provider import (
+    Channel,
+    Content,
+    Parcel,
+    Provider,
+    Rejected,
+    Report,
+    Reporter,
+    Sent,
+    Traits,
+    Unavailable,
+    Uncertain,
+)
+from timebell.notify.service import Notify
+from timebell.notify.telling import Told
+from timebell.notify.template_models import Template, TemplateDraft, Text, Variable
+
+__all__ = [
+    "Address",
+    "Cap",
+    "Channel",
+    "Check",
+    "Content",
+    "Delivery",
+    "Digest",
+    "Explanation",
+    "Notification",
+    "Notify",
+    "OptOut",
+    "Parcel",
+    "Policy",
+    "Provider",
+    "QuietHours",
+    "Recipient",
+    "Rejected",
+    "Report",
+    "Reporter",
+    "Route",
+    "Sent",
+    "Tell",
+    "Template",
+    "TemplateDraft",
+    "Text",
+    "Told",
+    "Traits",
+    "Unavailable",
+    "Uncertain",
+    "Variable",
+    "WhyNot",
+    "notify_app",
+]

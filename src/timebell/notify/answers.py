@@ -1,0 +1,98 @@
+"""What a provider's answer means: for the delivery, for its attempts, and for whoever asks later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any
+
+from timebell.notify.facts import Tried
+from timebell.notify.models import Check, Policy
+from timebell.notify.provider import Answer, Provider, Rejected, Sent, Unavailable, Uncertain
+from timebell.notify.routing import Candidate
+from timebell.rules.backoff import RETRY_AFTER_MAX, UNCOUNTED_DELAY_MIN, ErrorClass, counts_as_attempt
+
+
+async def within(deadline: timedelta, call: Awaitable[Answer]) -> Answer:
+    """A provider that breaks its own deadline, or raises, leaves it open whether it had sent."""
+    try:
+        async with asyncio.timeout(deadline.total_seconds()):
+            return await call
+    except TimeoutError:
+        return Uncertain(reason="no_answer", detail={"seconds": deadline.total_seconds()})
+    except Exception as error:
+        return Uncertain(reason="no_answer", detail={"error": f"{type(error).__name__}: {error}"[:500]})
+
+
+def told_of(answer: Answer, *, is_last: bool = False, is_in_doubt: bool = False) -> tuple[str, str, str]:
+    """The word for the answer, the state that the delivery has after it, and the reason.
+
+    `is_in_doubt`: an earlier attempt may have been taken, and a no to this one does not always say otherwise.
+    """
+    if is_in_doubt and leaves_doubt(answer):
+        return told_of(answer)[0], "uncertain", "no_answer"
+    match answer:
+        case Sent(is_captured=True):
+            return "sent", "suppressed", "demo"
+        case Sent():
+            return "sent", "sent", "accepted"
+        case Rejected():
+            return "rejected", "failed", "rejected"
+        case Unavailable() if is_last:
+            return "unavailable", "failed", "exhausted"
+        case Unavailable():
+            return "unavailable", "pending", "held_retry"
+        case Uncertain(reason="crashed"):
+            return "uncertain", "uncertain", "crashed"
+        case Uncertain():
+            return "uncertain", "uncertain", "no_answer"
+
+
+def detail_of(answer: Answer) -> dict[str, Any]:
+    """What the provider said, kept short: it is shown to whoever asks why."""
+    said = {} if isinstance(answer, Sent) else {"said": answer.reason[:500]}
+    return {**answer.detail, **said}
+
+
+def leaves_doubt(answer: Answer) -> bool:
+    """Whether what was uncertain before the answer still is. What is wrong with the address or the content was wrong
+    all along; that the provider is away, or turns our account away, says nothing about what it took before."""
+    return isinstance(answer, Unavailable) or (isinstance(answer, Rejected) and answer.blame == "account")
+
+
+def is_failure(answer: Answer) -> bool:
+    """Whether it uses up one of the attempts; a provider that is away says nothing about what was to be sent, and
+    neither does our own crash, which the engine counts."""
+    if isinstance(answer, Unavailable):
+        return counts_as_attempt(answer.error_class, retry_after=answer.retry_after)
+    return not isinstance(answer, Sent) and answer.reason != "crashed"
+
+
+def error_class_of(answer: Answer) -> ErrorClass | None:
+    if isinstance(answer, Unavailable):
+        return answer.error_class
+    return "unavailable" if isinstance(answer, Uncertain) else None
+
+
+def is_spent(tried: Tried, policy: Policy) -> bool:
+    return tried.state == "failed" or tried.failure_count >= policy.attempts_max
+
+
+def delay_after(policy: Policy, failures: int, answer: Answer) -> timedelta:
+    """What the provider asked for, within reason, or else what the policy says."""
+    if isinstance(answer, Unavailable) and answer.retry_after is not None:
+        return min(max(answer.retry_after, UNCOUNTED_DELAY_MIN), RETRY_AFTER_MAX)
+    delays = policy.retry_delays_seconds
+    delay = timedelta(seconds=delays[min(max(failures, 1), len(delays)) - 1])
+    return delay if is_failure(answer) else max(delay, UNCOUNTED_DELAY_MIN)
+
+
+def call_check(candidate: Candidate, provider: Provider, answer: Answer) -> Check:
+    word, _, reason = told_of(answer)
+    return Check(
+        name="provider",
+        verdict="passed" if isinstance(answer, Sent) else "refused",
+        reason=reason,
+        detail={**candidate.detail(), "provider": provider.name, "answer": word, **detail_of(answer)},
+    )

@@ -1,0 +1,199 @@
+"""What one run does towards the outside: render, write an attempt down, call a provider, write down its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from timebell.kernel import Job
+from timebell.notify.answers import detail_of, is_failure, leaves_doubt, told_of, within
+from timebell.notify.deciding import Facts
+from timebell.notify.desk import Answered, Desk, Start, Started
+from timebell.notify.facts import Tried
+from timebell.notify.inbox_entries import InboxEntry
+from timebell.notify.intents import Intent
+from timebell.notify.provider import Answer, Channel, Content, Parcel, Provider, Sent, Unavailable
+from timebell.notify.routing import Candidate
+from timebell.notify.standing import Standing
+from timebell.notify.template_models import Rendered, Unrendered
+from timebell.notify.templates import Templates
+from timebell.notify.unsubscribing import WayOut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A call that was made, and what came of it. `failure_count` counts those before it too. `is_in_doubt`: an attempt
+    before it may have been taken, and still may after this answer. `overtaken`: a report had said more by then."""
+
+    first_tried_at: datetime
+    answer: Answer
+    failure_count: int
+    is_in_doubt: bool = False
+    overtaken: Standing | None = None
+
+
+class Stopped(Exception):
+    """The run may not go on: what it was to tell is being erased, was cancelled meanwhile, or is told by another."""
+
+
+class Caller:
+    """The hands of one run."""
+
+    def __init__(
+        self,
+        job: Job,
+        intent: Intent,
+        desk: Desk,
+        templates: Templates,
+        unsubscribe_url: Callable[[WayOut], str | None],
+    ) -> None:
+        self._job = job
+        self._intent = intent
+        self._desk = desk
+        self._templates = templates
+        self._unsubscribe_url = unsubscribe_url
+        self._context: Mapping[str, Any] = intent.context
+
+    def add_context(self, more: Mapping[str, Any]) -> None:
+        self._context = {**self._context, **more}
+
+    async def render(self, facts: Facts, channel: Channel) -> Rendered | Unrendered:
+        """What the texts say; what the context has under `data` goes along as it is, for programs that read it."""
+        assert facts.recipient is not None
+        rendered = await self._templates.render(
+            self._job.tenant,
+            self._intent.template,
+            self._intent.template_version,
+            channel=channel,
+            recipient=facts.recipient,
+            default_language=facts.policy.default_language,
+            context=self._context,
+            due_at=self._job.due_at,
+            expires_at=self._intent.expires_at,
+            unsubscribe_url=self._way_out(channel),
+        )
+        data = self._context.get("data")
+        if isinstance(rendered, Rendered) and isinstance(data, Mapping):
+            return replace(rendered, content=replace(rendered.content, data=data))
+        return rendered
+
+    async def show(self, rendered: Rendered) -> None:
+        """The inbox is ours: it is shown, and known to be, in one transaction."""
+        is_shown = await self._desk.show(
+            InboxEntry(
+                tenant=self._job.tenant,
+                notification_id=self._job.id,
+                job_version=self._job.version,
+                recipient_id=self._intent.recipient,
+                content=rendered.content,
+                language=rendered.language,
+                type=str(self._context.get("type", self._intent.topic)),
+                priority=self._intent.urgency,
+                payload=rendered.content.data,
+                subject=self._job.subject,
+                due_at=self._job.due_at,
+            )
+        )
+        if not is_shown:
+            raise Stopped("its recipient is being erased, or another node has its job")
+
+    async def call(
+        self, facts: Facts, candidate: Candidate, provider: Provider, rendered: Rendered, before: Tried | None
+    ) -> Called:
+        """The attempt is written down before the call and completed after it; in between it may have been made."""
+        started = await self._desk.start(
+            Start(
+                tenant=self._job.tenant,
+                notification_id=self._job.id,
+                job_version=self._job.version,
+                recipient_id=self._intent.recipient,
+                channel=candidate.channel,
+                provider=provider.name,
+                address=candidate.value,
+                language=rendered.language,
+                content=rendered.content,
+            )
+        )
+        if started is None:
+            raise Stopped("its recipient is being erased, or another node has its job")
+        first_tried_at = started.started_at if before is None else before.created_at
+        parcel = self._parcel(facts, candidate, rendered.content, started, first_tried_at)
+        answer = await within(provider.traits.timeout, provider.send(parcel))
+        failure_count = (0 if before is None else before.failure_count) + is_failure(answer)
+        was_in_doubt = before is not None and before.state == "uncertain"
+        is_last = failure_count >= facts.policy.attempts_max
+        overtaken = await self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt)
+        return Called(
+            first_tried_at=first_tried_at,
+            answer=answer,
+            failure_count=failure_count,
+            is_in_doubt=was_in_doubt and leaves_doubt(answer),
+            overtaken=overtaken,
+        )
+
+    async def look_up(
+        self, facts: Facts, candidate: Candidate, provider: Provider, tried: Tried, content: Content
+    ) -> Answer:
+        """What the provider knows of an attempt that it never answered; a yes or a no settles that attempt."""
+        started = Started(delivery_id=tried.id, number=tried.number, started_at=tried.updated_at)
+        parcel = self._parcel(facts, candidate, content, started, tried.created_at)
+        found = await within(provider.traits.timeout, provider.look_up(parcel))
+        if isinstance(found, Sent | Unavailable):
+            await self.record(started, found, is_counted=False)
+        return found
+
+    async def record(
+        self,
+        started: Started,
+        answer: Answer,
+        *,
+        is_last: bool = False,
+        is_in_doubt: bool = False,
+        is_counted: bool = True,
+    ) -> Standing | None:
+        word, state, reason = told_of(answer, is_last=is_last, is_in_doubt=is_in_doubt)
+        return await self._desk.record(
+            Answered(
+                tenant=self._job.tenant,
+                delivery_id=started.delivery_id,
+                number=started.number,
+                answer=word,
+                state=state,
+                reason=reason,
+                provider_id=answer.provider_id if isinstance(answer, Sent) else None,
+                detail=detail_of(answer),
+                is_failure=is_counted and is_failure(answer),
+            )
+        )
+
+    def _parcel(
+        self, facts: Facts, candidate: Candidate, content: Content, started: Started, first_tried_at: datetime
+    ) -> Parcel:
+        assert facts.recipient is not None
+        return Parcel(
+            delivery_id=started.delivery_id,
+            tenant=self._job.tenant,
+            key=f"timebell-{started.delivery_id}",
+            channel=candidate.channel,
+            address=candidate.value,
+            content=content,
+            detail={} if candidate.address is None else candidate.address.detail,
+            sender=facts.policy.sender,
+            recipient_name=facts.recipient.name,
+            unsubscribe_url=self._way_out(candidate.channel),
+            attempted_at=started.started_at,
+            first_tried_at=first_tried_at,
+            expires_at=self._intent.expires_at,
+            is_urgent=self._intent.urgency != "normal",
+        )
+
+    def _way_out(self, channel: Channel) -> str | None:
+        way = WayOut(
+            tenant=self._job.tenant,
+            recipient=self._intent.recipient,
+            topic=self._intent.topic,
+            channel=channel,
+        )
+        return self._unsubscribe_url(way)

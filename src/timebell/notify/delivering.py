@@ -1,0 +1,294 @@
+"""`notify.deliver`: one run of the job that tells one notification.
+
+Everything that is learnt on the way is written down before the run ends. A run that waits for something answers with
+`Snooze`, so that until the last moment there is one job, which can be cancelled or withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from timebell.errors import InvalidInput
+from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
+from timebell.notify.calling import Caller, Stopped
+from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
+from timebell.notify.desk import Desk, Progress, Skipped
+from timebell.notify.digests import Digests
+from timebell.notify.facts import Known, Tried, as_noted, known_of
+from timebell.notify.intents import Intent, as_due, intent_of
+from timebell.notify.models import Check
+from timebell.notify.notes import note_of
+from timebell.notify.opt_outs import OptOuts
+from timebell.notify.provider import Provider
+from timebell.notify.routing import Leg, leg_named, legs_of
+from timebell.notify.sending import TOLD, Ended, RuledOut, Sender
+from timebell.notify.standing import Standing, together
+from timebell.notify.templates import Templates
+from timebell.notify.unsubscribing import Unsubscribing
+
+_ROUNDS_MAX = 50
+_STOPPED: Final = timedelta(seconds=5)
+_LASTING: Final = TOLD | {"uncertain", "failed"}
+
+
+class Deliverer:
+    """The handler. It holds what a process has: providers, and for each bell the statements that runs share."""
+
+    def __init__(self, providers: Sequence[Provider]) -> None:
+        self._providers = tuple(providers)
+        self._rooms: WeakKeyDictionary[Timebell, _Room] = WeakKeyDictionary()
+
+    async def __call__(self, job: Job) -> Outcome:
+        try:
+            intent = as_due(intent_of(job.payload), job.due_at, job.expires_at)
+        except InvalidInput as error:
+            return Dead(str(error))
+        room = self._rooms.get(job.bell)
+        if room is None:
+            room = self._rooms[job.bell] = _Room(job.bell)
+        try:
+            return await self._run(job, intent, room)
+        except Stopped:
+            # It is seen now what stopped it, unless that is still going on.
+            try:
+                return await self._run(job, intent, room)
+            except Stopped as stopped:
+                return Snooze(delay=_STOPPED, reason=str(stopped))
+
+    async def _run(self, job: Job, intent: Intent, room: _Room) -> Outcome:
+        note = note_of(job, intent, is_noted=bool(job.payload.get("is_noted")))
+        row = await room.desk.facts(note)
+        if row["state"] is None:
+            raise Stopped("its recipient is being erased")
+        intent = as_noted(intent, row)
+        known = known_of(row, job, intent)
+        if known.is_settled:
+            return Done()
+        caller = Caller(job, intent, room.desk, room.templates, room.unsubscribing.url)
+        sender = Sender(job, intent, room.desk, caller, self._providers)
+        return await _Run(job, intent, room, caller, sender).go(known)
+
+
+class _Room:
+    """What the runs on one bell share."""
+
+    def __init__(self, bell: Timebell) -> None:
+        self.desk = Desk(bell)
+        self.templates = Templates(bell)
+        self.digests = Digests(bell, self.templates)
+        self.unsubscribing = Unsubscribing(bell.settings, OptOuts(bell))
+
+
+class _Run:
+    """One run. `checks` is what was considered, in order."""
+
+    def __init__(self, job: Job, intent: Intent, room: _Room, caller: Caller, sender: Sender) -> None:
+        self._job = job
+        self._intent = intent
+        self._desk = room.desk
+        self._digests = room.digests
+        self._caller = caller
+        self._sender = sender
+        self._checks: list[Check] = []
+        self._skipped: list[Skipped] = []
+
+    async def go(self, known: Known) -> Outcome:
+        known = await self._sender.mend(known)
+        refused = await self._ask_guard()
+        if isinstance(refused, Retry):
+            return refused
+        whole = refused or decide_whole(known.facts)
+        if whole is not None:
+            self._checks += whole.checks
+            return await self._end([whole], known.facts.now, known.tried)
+        if self._intent.digest is not None:
+            return await self._join_digest(known.facts)
+        return await self._tell(known)
+
+    async def _ask_guard(self) -> Skip | Retry | None:
+        """Is it still wanted? Asked at every run: much may have happened while it waited."""
+        name = self._intent.guard
+        if name is None:
+            return None
+        guard = self._job.bell.registry.guards.get(name)
+        if guard is None:
+            return Retry(f"no guard is registered as {name!r}; load the app that brings it", "unavailable")
+        if await guard(self._job):
+            self._checks.append(Check(name="guard", verdict="passed", detail={"guard": name}))
+            return None
+        check = Check(name="guard", verdict="refused", reason="guard_refused", detail={"guard": name})
+        return Skip(reason="guard_refused", checks=(check,))
+
+    async def _join_digest(self, facts: Facts) -> Outcome:
+        """Its job goes on waiting, so that it can be cancelled until the digest closes and ends it."""
+        assert facts.recipient is not None
+        waiting = await self._digests.join(self._job, self._intent, facts.recipient, facts.now)
+        if waiting is None:
+            return Done()
+        check = Check(
+            name="digest",
+            verdict="held",
+            reason="held_digest",
+            detail={"digest_id": str(waiting.digest_id), "closes_at": waiting.closes_at.isoformat()},
+        )
+        self._checks.append(check)
+        await self._note(
+            Standing("held", "held_digest"),
+            facts.now,
+            held_until=waiting.closes_at,
+            digest_id=waiting.digest_id,
+        )
+        return Snooze(until=waiting.look_at, reason="held_digest", cursor=waiting.cursor)
+
+    async def _tell(self, known: Known) -> Outcome:
+        facts = known.facts
+        assert facts.recipient is not None
+        if self._intent.digest_id is not None:
+            told = await self._digests.close(self._job, self._intent.digest_id, facts.recipient, facts.now)
+            if isinstance(told, Snooze):
+                return told
+            if told is None:
+                return await self._end([Skip(reason="empty_digest")], facts.now, known.tried)
+            self._caller.add_context(told)
+        ends: list[Ended | Hold | Skip] = []
+        for leg in legs_of(self._intent.route, facts.recipient):
+            end = await self._go_along(leg, facts, known)
+            ends.append(end)
+            if isinstance(end, Ended) and end.channel == "inbox":
+                facts = replace(facts, is_in_inbox=True)
+        return await self._end(ends, facts.now)
+
+    async def _go_along(self, leg: Leg, facts: Facts, known: Known) -> Ended | Hold | Skip:
+        """Try the ways of one leg, best first, until one works, one has to wait, or none is left."""
+        tried = [each for each in known.tried if leg_named(each.channel, self._intent.route) == leg.name]
+        begun = next((each for each in tried if each.state in TOLD or each.state == "uncertain"), None)
+        if begun is not None and begun.state in TOLD and begun.channel != "push":
+            return Ended(channel=begun.channel, standing=Standing(begun.state, begun.reason))
+        retry_at = self._retry_at(leg)
+        if retry_at is not None and facts.now < retry_at:
+            return self._wait_for(leg, Hold(until=retry_at, reason="held_retry"))
+        if begun is not None:
+            step = await self._go_on(leg, facts, begun, tried)
+            if not isinstance(step, RuledOut):
+                return self._wait_for(leg, step)
+            facts = replace(facts, ruled_out={(begun.channel, step.address): step.reason})
+        for _ in range(_ROUNDS_MAX):
+            verdict = decide_leg(facts, leg)
+            self._checks += verdict.checks
+            if not isinstance(verdict, Send):
+                self._note_skipped(leg, verdict)
+                return verdict
+            candidate = verdict.candidate
+            same = [other for other in leg.candidates if other.channel == candidate.channel]
+            step = await self._sender.send(facts, candidate, same, tried)
+            self._checks += step.checks
+            if not isinstance(step, RuledOut):
+                return self._wait_for(leg, step)
+            facts = replace(
+                facts, ruled_out={**facts.ruled_out, (candidate.channel, step.address): step.reason}
+            )
+        raise AssertionError(f"leg {leg.name!r} has more than {_ROUNDS_MAX} ways")
+
+    async def _go_on(
+        self, leg: Leg, facts: Facts, begun: Tried, tried: Sequence[Tried]
+    ) -> Ended | Hold | Skip | RuledOut:
+        """A leg on which somebody may have been told stays on that channel and at that address, as long as that is
+        allowed; a push may still have devices to reach."""
+        as_it_is = Ended(channel=begun.channel, standing=Standing(begun.state, begun.reason))
+        same = [
+            candidate
+            for candidate in leg.candidates
+            if candidate.channel == begun.channel
+            and (begun.channel == "push" or candidate.value == begun.address)
+        ]
+        verdict = decide_leg(facts, replace(leg, candidates=same, checks=()))
+        self._checks += verdict.checks
+        if isinstance(verdict, Hold):
+            return verdict
+        if isinstance(verdict, Skip) or verdict.candidate.channel != begun.channel:
+            return as_it_is
+        step = await self._sender.send(facts, verdict.candidate, same, tried)
+        self._checks += step.checks
+        return step
+
+    def _retry_at(self, leg: Leg) -> datetime | None:
+        """When the leg may be tried again, as an earlier run said; another leg may have woken this run before."""
+        retries = (self._job.cursor or {}).get("retries", {})
+        return datetime.fromisoformat(retries[leg.name]) if leg.name in retries else None
+
+    def _wait_for(self, leg: Leg, end: Ended | Hold | Skip) -> Ended | Hold | Skip:
+        if isinstance(end, Hold) and end.reason == "held_retry":
+            self._sender.cursor.setdefault("retries", {})[leg.name] = end.until.isoformat()
+        return end
+
+    def _note_skipped(self, leg: Leg, verdict: Hold | Skip) -> None:
+        """Each channel that was refused is a delivery that was skipped, with its reason; one that failed has one."""
+        if isinstance(verdict, Hold):
+            return
+        for check in (*leg.checks, *verdict.checks):
+            channel = check.detail.get("channel")
+            if check.verdict == "refused" and channel is not None and check.name != "route":
+                self._skipped.append(Skipped(channel=channel, reason=check.reason or "no_channel"))
+
+    async def _end(
+        self, ends: Sequence[Ended | Hold | Skip], now: datetime, before: Sequence[Tried] = ()
+    ) -> Outcome:
+        """Sum up what became of the legs: settled, or to be asked again when the first of them may go on.
+
+        Where the run was stopped as a whole, what was told `before` is told all the same.
+        """
+        holds = [end for end in ends if isinstance(end, Hold)]
+        if holds:
+            first = min(holds, key=lambda hold: hold.until)
+            await self._note(_while_held(first.reason), now, held_until=first.until)
+            return Snooze(until=first.until, reason=first.reason, cursor=self._sender.cursor or None)
+        parts = [
+            Standing(end.state, end.reason) if isinstance(end, Skip) else end.standing
+            for end in ends
+            if not isinstance(end, Hold)
+        ]
+        parts += [Standing(each.state, each.reason) for each in before if each.state in _LASTING]
+        await self._note(together(parts), now)
+        return Done()
+
+    async def _note(
+        self,
+        standing: Standing,
+        now: datetime,
+        *,
+        held_until: datetime | None = None,
+        digest_id: UUID | None = None,
+    ) -> None:
+        await self._desk.note(
+            Progress(
+                tenant=self._job.tenant,
+                id=self._job.id,
+                recipient_id=self._intent.recipient,
+                state=standing.state,
+                reason=standing.reason,
+                decision={"at": now.isoformat(), "checks": [_check_json(check) for check in self._checks]},
+                held_until=held_until,
+                digest_id=digest_id,
+                closes_digest=self._intent.digest_id,
+                is_settled=held_until is None,
+                has_untaken=self._sender.has_untaken,
+                skipped=tuple({skip.channel: skip for skip in self._skipped}.values()),
+            )
+        )
+
+
+def _while_held(reason: str) -> Standing:
+    """What is shown meanwhile. A text that is incomplete waits for a person; who may have been told, for a report."""
+    if reason == "template_incomplete":
+        return Standing("skipped", reason)
+    return Standing("uncertain" if reason == "held_report" else "held", reason)
+
+
+def _check_json(check: Check) -> dict[str, Any]:
+    said = {"name": check.name, "verdict": check.verdict, "reason": check.reason, "detail": check.detail}
+    return {name: value for name, value in said.items() if value}

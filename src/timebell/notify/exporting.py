@@ -1,0 +1,76 @@
+"""Everything that is kept about one recipient, as JSON, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from timebell.db.pool import Session
+from timebell.errors import InvalidInput
+from timebell.kernel.bell import Timebell
+from timebell.kernel.models import check_name
+from timebell.kernel.paging import Keyset, Page, check_limit, decode_cursor, encode_cursor, page_of
+from timebell.notify.erasure_store import ErasureStore
+from timebell.notify.recipient_changes import no_recipient
+from timebell.notify.recipient_checks import check_recipient_id
+
+_NOTIFICATIONS = "export_notifications"
+_INBOX = "export_inbox"
+_START = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """One page of an export; `document` can be written as JSON as it is.
+
+    The first page says who the recipient is. Notifications, each with its deliveries, come before the inbox; what a
+    page does not reach comes with the next, which `next_cursor` asks for.
+    """
+
+    document: Mapping[str, Any]
+    next_cursor: str | None = None
+
+
+class Exporter:
+    """Reads what is kept about recipients, and changes nothing."""
+
+    def __init__(self, bell: Timebell) -> None:
+        self._database = bell.database
+        self._store = ErasureStore(bell.clock)
+
+    async def export(self, id: UUID, *, tenant: str, limit: int, cursor: str | None) -> Export:
+        check_name("tenant", tenant, required=True)
+        check_recipient_id(id)
+        check_limit(limit)
+        section, after = _place(cursor)
+        async with self._database.transaction() as session:
+            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            profile = await self._store.export_profile(session, tenant=tenant, id=id)
+            if profile is None:
+                raise no_recipient(id)
+            document: dict[str, Any] = {"recipient": orjson.loads(profile)} if cursor is None else {}
+            page = await self._page(session, section, tenant, id, after, limit)
+        document["notifications" if section == _NOTIFICATIONS else "inbox"] = list(page.lines)
+        following = page.next_cursor
+        if following is None and section == _NOTIFICATIONS:
+            following = encode_cursor(_INBOX, _START)
+        return Export(document=document, next_cursor=following)
+
+    async def _page(
+        self, session: Session, section: str, tenant: str, id: UUID, after: UUID | None, limit: int
+    ) -> Page[Any]:
+        read = self._store.export_notifications if section == _NOTIFICATIONS else self._store.export_inbox
+        rows = await read(session, tenant=tenant, recipient_id=id, after=after, limit=limit)
+        return page_of(section, rows, limit, lambda row: orjson.loads(row["line"]))
+
+
+def _place(cursor: str | None) -> tuple[str, UUID | None]:
+    try:
+        keyset: Keyset = decode_cursor(_NOTIFICATIONS, cursor)
+    except InvalidInput:
+        return _INBOX, decode_cursor(_INBOX, cursor).id
+    return _NOTIFICATIONS, keyset.id

@@ -1,0 +1,11 @@
+-- What waits for a person: what failed, what may or may not have been told, and what lacks a value; the oldest first.
+-- What was taken back since waits for nobody.
+SELECT n.tenant, n.id, n.recipient_id, n.template, n.template_version, n.topic, n.class, n.urgency,
+        n.route::text AS route, n.context::text AS context, n.subject, n.key, n.digest_id, n.due_at, n.expires_at,
+        n.state, n.reason, n.held_until, n.correlation_id, n.created_at, n.settled_at
+FROM timebell_notify.notifications w
+JOIN timebell_notify.standing n ON n.tenant = w.tenant AND n.id = w.id
+WHERE w.tenant = :tenant::text AND (w.state IN ('failed', 'uncertain') OR w.reason = 'template_incomplete')
+    AND (n.state IN ('failed', 'uncertain') OR n.reason = 'template_incomplete')
+    AND w.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY w.id LIMIT :limit::integer + 1

@@ -1,0 +1,5 @@
+-- Gives a notification that was not told yet what its context lacked.
+UPDATE timebell_notify.notifications n
+SET context = n.context || :context::jsonb, is_mended = true
+WHERE n.tenant = :tenant::text AND n.id = :id::uuid AND n.settled_at IS NULL AND NOT n.is_erased
+RETURNING n.id

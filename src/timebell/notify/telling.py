@@ -1,0 +1,207 @@
+"""`tell`: one notification for one recipient, in the caller's transaction, told by a job of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from timebell.db.pool import Row
+from timebell.errors import InvalidInput, NotFound
+from timebell.kernel import Cancelled, Enqueue, Step, Timebell, Transaction
+from timebell.kernel.enqueueing import encode_payload
+from timebell.kernel.models import check_id, check_name, check_whole
+from timebell.kernel.transaction import check_transaction
+from timebell.notify.deciding import Facts, plan
+from timebell.notify.delivery_store import Columns, DeliveryStore
+from timebell.notify.intents import KEY_MAX, VERSION_MAX, Intent, check_tell, route_of
+from timebell.notify.models import Policy, Tell
+from timebell.notify.notes import Note, note_columns
+from timebell.notify.policies import policy_of
+from timebell.notify.policy_store import PolicyStore
+from timebell.notify.recipient_rows import recipient_of
+from timebell.notify.telling_store import TellingStore
+from timebell.notify.templates import Pinned, Templates
+
+DELIVER = "notify.deliver"
+TELL_MAX = 10_000
+KEY_LIFETIME = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The notification that stands for what was asked; `created` is False where its key had been used before."""
+
+    id: UUID
+    created: bool
+
+
+class Teller:
+    """Plans notifications. Nothing is sent here: the job that is due does that, and can be cancelled until then."""
+
+    def __init__(self, bell: Timebell, templates: Templates) -> None:
+        self._bell = bell
+        self._templates = templates
+        self._store = TellingStore(bell.clock)
+        self._deliveries = DeliveryStore(bell.clock)
+        self._policies = PolicyStore(bell.clock)
+
+    async def tell_many(self, tx: Transaction, tells: Sequence[Tell]) -> list[Told]:
+        """Answered in the same order; all of them or none."""
+        check_transaction(tx)
+        if len(tells) > TELL_MAX:
+            raise InvalidInput(f"{len(tells)} at once, the limit is {TELL_MAX}; send several", field="tells")
+        if not tells:
+            return []
+        intents, due_ats = await self._planned(tx, tells)
+        jobs = [
+            Enqueue(
+                kind=DELIVER,
+                payload={**intent.payload(), "is_noted": True},
+                due_at=due_at,
+                subject=tell.subject,
+                key=tell.key,
+                key_lifetime=None if tell.key is None else KEY_LIFETIME,
+                urgency=tell.urgency,
+                correlation_id=tell.correlation_id,
+            )
+            for tell, intent, due_at in zip(tells, intents, due_ats, strict=True)
+        ]
+        enqueued = await self._bell.enqueue_many(tx, jobs)
+        notes = [
+            Note(
+                tenant=tx.tenant,
+                id=job.id,
+                intent=intent,
+                due_at=due_at,
+                subject=tell.subject,
+                key=tell.key,
+                correlation_id=tell.correlation_id,
+            )
+            for job, tell, intent, due_at in zip(enqueued, tells, intents, due_ats, strict=True)
+            if job.created
+        ]
+        if notes:
+            await self._deliveries.insert_notifications(tx.session, columns=note_columns(notes))
+        return [Told(id=job.id, created=job.created) for job in enqueued]
+
+    async def step(
+        self, tx: Transaction, tell: Tell, *, anchor: datetime | None, step: Mapping[str, Any]
+    ) -> Step:
+        """The step of an agenda that tells it. With the anchor, quiet hours are seen coming."""
+        if tell.due_at is not None or tell.key is not None or tell.subject is not None:
+            raise InvalidInput("a step has its own key, instant and subject; leave those out", field="tell")
+        bare = Step(kind=DELIVER, urgency=tell.urgency, **step)
+        if anchor is None and bare.at is None:
+            ((intent,), _) = await self._planned(tx, [tell])
+            intent = replace(intent, expires_after=bare.expires_after)
+            return replace(bare, payload=intent.payload(), expires_after=None)
+        due_at = bare.due_at(anchor)
+        expires_at = bare.expiry(due_at) or tell.expires_at
+        ((intent,), (early,)) = await self._planned(tx, [replace(tell, due_at=due_at, expires_at=expires_at)])
+        if early != due_at:
+            bare = replace(bare, offset=None, at=early)
+        # The delivery minds the expiry itself, so that it is known why the recipient was not told.
+        return replace(bare, payload=intent.payload(), expires_after=None, expires_at=None)
+
+    async def withdraw(self, tx: Transaction, answers: Sequence[Cancelled]) -> None:
+        """Note of notifications that their jobs were cancelled: some before they ran, some will not run again."""
+        ended = [one.id for one in answers if one.answer in ("cancelled", "too_late")]
+        ids = [one.id for one in answers if one.answer == "cancelled"]
+        if ended:
+            await self._store.withdraw_notifications(tx.session, tenant=tx.tenant, ids=ended)
+        if not ids:
+            return
+        columns: Columns = {
+            "tenants": [tx.tenant] * len(ids),
+            "notification_ids": list(ids),
+            "states": ["skipped"] * len(ids),
+            "reasons": ["withdrawn"] * len(ids),
+        }
+        await self._deliveries.abandon_deliveries(tx.session, columns=columns)
+
+    async def mend(self, tx: Transaction, id: UUID, context: Mapping[str, Any]) -> None:
+        """Add to the context of one that was not told yet, and try it again at once."""
+        check_transaction(tx)
+        check_id("id", id)
+        if not isinstance(context, Mapping):
+            raise InvalidInput("must be a mapping of names to values", field="context")
+        more = encode_payload(context, self._bell.settings.payload_bytes_max, field="context")
+        if not await self._store.mend_context(tx.session, tenant=tx.tenant, id=id, context=more):
+            raise NotFound(f"this tenant has no notification {id} that is still to be told")
+        await self._bell.hasten(tx, [id])
+
+    async def repin(self, tx: Transaction, template: str, version: int | None) -> int:
+        """Have everything that was planned with another version of a template told with this one."""
+        check_transaction(tx)
+        check_name("template", template, longest=KEY_MAX, required=True)
+        check_whole("version", version, 1, VERSION_MAX)
+        (pinned,) = await self._templates.pin(tx, [(template, version)])
+        about: dict[str, Any] = {"tenant": tx.tenant, "key": template, "version": pinned.version}
+        async with tx.all_or_nothing():
+            await self._store.move_template(tx.session, **about)
+            moved = await self._store.repin_notifications(tx.session, **about)
+            waiting = [row["id"] for row in moved if row["is_waiting"]]
+            for start in range(0, len(waiting), TELL_MAX):
+                await self._bell.hasten(tx, waiting[start : start + TELL_MAX])
+            data = {"key": template, "version": pinned.version, "moved_count": len(moved)}
+            await self._bell.record(tx, "template.repinned", data, subject=f"template:{template}")
+        return len(moved)
+
+    async def _planned(
+        self, tx: Transaction, tells: Sequence[Tell]
+    ) -> tuple[list[Intent], list[datetime | None]]:
+        """What each will be told with, and when it is due."""
+        for tell in tells:
+            check_tell(tell)
+        asked = list(dict.fromkeys((tell.template, tell.template_version) for tell in tells))
+        pinned = dict(zip(asked, await self._templates.pin(tx, asked), strict=True))
+        ids = sorted({tell.recipient for tell in tells})
+        people = {
+            row["id"]: row for row in await self._store.read_told(tx.session, tenant=tx.tenant, ids=ids)
+        }
+        policy = await self._policy(tx) if any(row["quiet_hours"] for row in people.values()) else Policy()
+        intents: list[Intent] = []
+        due_ats: list[datetime | None] = []
+        for tell in tells:
+            if tell.recipient not in people:
+                raise NotFound(f"recipient: there is no {tell.recipient}; add it first")
+            intent = _intent(tell, pinned[tell.template, tell.template_version])
+            intents.append(intent)
+            due_ats.append(_due(tell.due_at, intent, people[tell.recipient], policy))
+        return intents, due_ats
+
+    async def _policy(self, tx: Transaction) -> Policy:
+        row = await self._policies.read_policy(tx.session, tenant=tx.tenant)
+        return Policy() if row is None else policy_of(orjson.loads(row["policy"]))
+
+
+def _intent(tell: Tell, template: Pinned) -> Intent:
+    return Intent(
+        recipient=tell.recipient,
+        template=tell.template,
+        template_version=template.version,
+        topic=tell.topic or template.topic,
+        message_class=template.message_class,
+        route=route_of(tell.channels),
+        context=tell.context,
+        urgency=tell.urgency,
+        guard=tell.guard,
+        expires_at=tell.expires_at,
+        on_quiet=tell.on_quiet,
+        digest=tell.digest,
+        move=template.move,
+    )
+
+
+def _due(due_at: datetime | None, intent: Intent, row: Row, policy: Policy) -> datetime | None:
+    """The instant asked for, or one before the quiet hours that would make it too late."""
+    if due_at is None or intent.expires_at is None or row["quiet_hours"] is None:
+        return due_at
+    return plan(
+        Facts(now=row["now"], intent=intent, due_at=due_at, recipient=recipient_of(row), policy=policy)
+    )

@@ -1,0 +1,1 @@
+"""The services that carry a channel, each behind the contract of `timebell.notify.provider`."""

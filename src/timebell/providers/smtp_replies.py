@@ -1,0 +1,85 @@
+"""What a mail server's reply means for one mail (RFC 5321, 4.2; RFC 3463 where the reply carries its finer code)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from timebell.notify.provider import Blame, Rejected, Unavailable, Uncertain
+
+Stage = Literal["connect", "sender", "recipient", "data", "content"]
+
+TEXT_CHARS_MAX: Final = 200
+CLOSING: Final = 421
+REFUSED_FOR_GOOD: Final = 500
+
+# Log in first, with another mechanism, with other credentials, or over TLS (RFC 4954, 6).
+_LOGIN: Final = frozenset({530, 534, 535, 538})
+
+# The mailbox does not exist, its domain takes no mail, it has moved away, or it is closed.
+_GONE: Final = frozenset({"5.1.1", "5.1.2", "5.1.6", "5.1.10", "5.2.1"})
+_SENDER_AT_FAULT: Final = frozenset({"5.1.7", "5.1.8"})
+_BLAME_BY_SUBJECT: Final[dict[str, Blame]] = {
+    "1": "address",
+    "2": "address",
+    "3": "content",
+    "4": "address",
+    "5": "content",
+    "6": "content",
+}
+_BLAME_BY_STAGE: Final[dict[Stage, Blame]] = {
+    "sender": "account",
+    "recipient": "address",
+    "data": "content",
+    "content": "content",
+}
+_FINER_CODE: Final = re.compile(r"([245]\.\d{1,3}\.\d{1,3})(?:\s|$)", re.ASCII)
+_ADDRESS: Final = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
+
+
+def answer_to_reply(stage: Stage, code: int, text: str) -> Rejected | Unavailable | Uncertain:
+    """The answer to a reply that is not the one hoped for."""
+    finer = _FINER_CODE.match(text)
+    finer_code = finer.group(1) if finer else None
+    detail = {"stage": stage, "code": code, "finer_code": finer_code, "text": without_addresses(text)}
+    if not 400 <= code <= 599:
+        # No reply that SMTP knows. Once the content is there, the server may have meant yes.
+        if stage == "content":
+            return Uncertain(reason="garbled_reply", detail=detail)
+        return Unavailable(reason="garbled_reply", detail=detail)
+    if stage == "connect" or code == CLOSING or code in _LOGIN:
+        # Said of the connection or the account and not of this mail: a wrong password is mended, and the mail can wait.
+        return Unavailable(reason="server_refused", error_class="unavailable", detail=detail)
+    if code < REFUSED_FOR_GOOD:
+        return Unavailable(reason=f"{stage}_deferred", detail=detail)
+    return Rejected(
+        reason=f"{stage}_refused",
+        blame=_blame(stage, finer_code),
+        is_gone=finer_code in _GONE and stage != "sender",
+        detail=detail,
+    )
+
+
+def answer_to_silence(stage: Stage, reason: str) -> Unavailable | Uncertain:
+    """The answer where no reply came: nothing is taken before the content was handed over, and perhaps after."""
+    if stage == "content":
+        return Uncertain(reason=reason, detail={"stage": stage})
+    return Unavailable(reason=reason, error_class="unavailable", detail={"stage": stage})
+
+
+def without_addresses(text: str) -> str:
+    """The text of a reply, short and on one line, without the addresses that servers like to repeat."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return _ADDRESS.sub("<address>", line)[:TEXT_CHARS_MAX]
+
+
+def _blame(stage: Stage, finer_code: str | None) -> Blame:
+    if finer_code in _SENDER_AT_FAULT:
+        return "account"
+    subject = finer_code.split(".")[1] if finer_code else ""
+    if subject == "7" and stage == "recipient":
+        # Before it has seen the mail, a server that speaks of policy speaks of who may send through it.
+        return "account"
+    if stage == "sender" and subject != "3":
+        return "account"
+    return _BLAME_BY_SUBJECT.get(subject, _BLAME_BY_STAGE[stage])

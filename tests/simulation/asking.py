@@ -1,0 +1,91 @@
+"""Those who ask for things: when, through whom, and that they change their minds at the worst of moments."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+from uuid import UUID
+
+from tests.history import Record
+from tests.simulation.callers import LOSSES, Wanted
+from tests.simulation.process import Process
+from tests.simulation.wire import Statement
+
+
+class Asking(ABC):
+    """Lets callers ask for things, at times that the seed chooses."""
+
+    # The statements between which the life of what was asked for passes, where its ids are among the arguments.
+    turning: ClassVar[frozenset[str]]
+
+    def __init__(self, seed: int, name: str, rush: float, record: Callable[[Record], None]) -> None:
+        self._chance = random.Random(f"{seed}/{name}")
+        self._rush = random.Random(f"{seed}/rush")
+        self._rush_share = rush
+        self._record = record
+        self._count = 0
+        self._callers: list[Process] = []
+        self._wanted: dict[UUID, Wanted] = {}
+        self.is_over = False
+
+    def serve(self, callers: list[Process]) -> None:
+        self._callers = callers
+
+    def _process(self) -> Process:
+        alive = [each for each in self._callers if not each.life.is_dead and not each.life.is_frozen]
+        return self._chance.choice(alive or self._callers)
+
+    def _now(self) -> datetime:
+        return self._callers[0].wire.now()
+
+    def _until(self, instant: datetime | None) -> float:
+        return max(0.0, (instant - self._now()).total_seconds()) if instant else 0.0
+
+    def _name(self, sort: str) -> str:
+        self._count += 1
+        return f"{sort}{self._count}"
+
+    def _let(self, process: Process, work: Coroutine[Any, Any, Any]) -> None:
+        process.run(_outliving(work))
+
+    async def _live(self, days: float, a_day: Mapping[Callable[[], None], float]) -> None:
+        """Do each so many times a day, until the days are over."""
+        until = self._now() + timedelta(days=days)
+        whole = sum(a_day.values())
+        while self._now() < until:
+            await asyncio.sleep(self._chance.expovariate(whole / 86_400) if whole else 86_400)
+            if whole:
+                (action,) = self._chance.choices(list(a_day), list(a_day.values()))
+                action()
+        self.is_over = True
+
+    @abstractmethod
+    def _regret(self, id: UUID) -> None:
+        """Somebody does not want it any more."""
+
+    def rush(self, statement: Statement) -> None:
+        """Something is just about to be started or settled: now and then somebody changes their mind at this moment."""
+        if self.is_over or statement.name not in self.turning or self._rush.random() >= self._rush_share:
+            return
+        ids = [each for each in _ids_in(statement) if each in self._wanted]
+        if ids and not statement.life.is_dead:
+            self._regret(self._rush.choice(ids))
+
+
+def _ids_in(statement: Statement) -> list[UUID]:
+    found: list[UUID] = []
+    for argument in statement.arguments:
+        several = argument if isinstance(argument, list) else [argument]
+        found += [each for each in several if isinstance(each, UUID)]
+    return found
+
+
+async def _outliving(work: Coroutine[Any, Any, Any]) -> None:
+    """A caller whose connection is gone has written that down and gives up."""
+    with suppress(*LOSSES):
+        await work

@@ -1,0 +1,168 @@
+"""Bugs to plant in what tells people things, each a rule of notify left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+from tests.simulation.database import altered
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.plants import Plant
+from tests.simulation.wire import START
+from tests.simulation.world import Scene
+from timebell.kernel import Snooze, Timebell
+from timebell.notify.calling import Caller
+from timebell.notify.delivering import Deliverer
+from timebell.notify.desk import Desk, Started
+from timebell.notify.sending import Sender
+from timebell.notify.store import NotifyStore
+
+_TOLD = Scene(
+    enqueues_a_day=0,
+    plans_a_day=0,
+    holds_a_day=0,
+    poisons_a_day=0,
+    tells_a_day=70,
+    visits_a_day=12,
+    kills_a_day=10,
+    pauses_a_day=12,
+    cuts_a_day=2,
+    stops_a_day=2,
+    rush=0.1,
+)
+
+NOTE_PLANTS: list[Plant] = []
+
+
+def _plant(about: str, *caught_by: str, seed: int = 1) -> Callable[[Any], Any]:
+    """Lists what a function plants, under the function's name."""
+
+    def listed(planting: Callable[[], AbstractContextManager[Any]]) -> Any:
+        NOTE_PLANTS.append(
+            Plant(
+                name=planting.__name__.strip("_").replace("_", " "),
+                about=about,
+                caught_by=frozenset(caught_by),
+                scene=_TOLD,
+                seed=seed,
+                planted=planting,
+            )
+        )
+        return planting
+
+    return listed
+
+
+@contextmanager
+def _several(*plantings: AbstractContextManager[Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for planting in plantings:
+            stack.enter_context(planting)
+        yield
+
+
+def _now() -> datetime:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return START + timedelta(microseconds=loop.now_us)
+
+
+@_plant("an attempt is written with its answer, not before the call", "unwritten", "twice")
+def _attempt_written_late() -> AbstractContextManager[Any]:
+    unwritten: dict[Any, Any] = {}
+
+    async def start(self: Any, starts: Sequence[Any]) -> Sequence[Started]:
+        made = [Started(delivery_id=self._ids.new(), number=1, started_at=_now()) for _ in starts]
+        unwritten.update((each.delivery_id, start) for each, start in zip(made, starts, strict=True))
+        return made
+
+    async def record(self: Any, answers: Sequence[Any]) -> Any:
+        written = []
+        for answer in answers:
+            start = unwritten.pop(answer.delivery_id, None)
+            if start is not None:
+                (started,) = await original_start(self, [start])
+                assert started is not None
+                answer = replace(answer, delivery_id=started.delivery_id, number=started.number)
+            written.append(answer)
+        return await original_record(self, written)
+
+    original_start, original_record = Desk._start, Desk._record
+    return _several(patch.object(Desk, "_start", start), patch.object(Desk, "_record", record))
+
+
+@_plant("every attempt has a key of its own", "twice")
+def _key_by_attempt() -> AbstractContextManager[Any]:
+    def parcel(self: Any, facts: Any, candidate: Any, content: Any, started: Any, first_tried_at: Any) -> Any:
+        made = original(self, facts, candidate, content, started, first_tried_at)
+        return replace(made, key=f"{made.key}-{started.number}")
+
+    original = Caller._parcel
+    return patch.object(Caller, "_parcel", parcel)
+
+
+@_plant("an inbox does not know what it has shown", "inbox")
+def _inbox_forgets() -> AbstractContextManager[Any]:
+    is_there = "EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.tenant = a.tenant AND i.id = a.id)"
+    again = "CASE WHEN EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.id = f.id) THEN f.delivery_id ELSE f.id END"
+    forgetful = {
+        f"WHERE NOT {is_there}": "WHERE true",
+        "        f.id, f.type,": f"        {again}, f.type,",
+        "FROM shown s JOIN fresh f ON": "FROM shown s JOIN fresh f ON false AND",
+    }
+    return altered(NotifyStore, "show_entries", forgetful)
+
+
+async def _confirm_all(self: Timebell, session: Any, runs: Sequence[Any]) -> frozenset[Any]:
+    return frozenset(runs)
+
+
+@_plant(
+    "a node that stood still goes on with what another has, or nobody wants",
+    "after_cancel",
+    "twice",
+    "quiet",
+    seed=20,
+)
+def _unconfirmed() -> AbstractContextManager[Any]:
+    return patch.object(Timebell, "confirm", _confirm_all)
+
+
+@_plant(
+    "what is held waits in memory too, and does not hear of a withdrawal",
+    "after_cancel",
+    "twice",
+    "unsettled",
+)
+def _held_in_memory() -> AbstractContextManager[Any]:
+    async def call(self: Any, job: Any) -> Any:
+        outcome = await original(self, job)
+        if isinstance(outcome, Snooze) and outcome.until is not None:
+            waiting = asyncio.create_task(again(self, job, outcome.until))
+            kept.add(waiting)
+        return outcome
+
+    async def again(self: Any, job: Any, until: datetime) -> None:
+        await asyncio.sleep((until - _now()).total_seconds())
+        await original(self, job)
+
+    kept: set[Any] = set()
+    original = Deliverer.__call__
+    return _several(
+        patch.object(Deliverer, "__call__", call),
+        patch.object(Timebell, "confirm", _confirm_all),
+        altered(NotifyStore, "read_facts", {"n.settled_at IS NOT NULL AS is_settled": "false AS is_settled"}),
+    )
+
+
+@_plant("an attempt that a crash cut off counts as never made", "twice", "truth")
+def _crash_forgotten() -> AbstractContextManager[Any]:
+    async def mend(self: Any, known: Any) -> Any:
+        return replace(known, tried=tuple(replace(each, is_open=False) for each in known.tried))
+
+    return patch.object(Sender, "mend", mend)

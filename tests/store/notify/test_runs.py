@@ -1,0 +1,88 @@
+"""A run whose job was given to another, while its node stood still, writes nothing that the other could not know of."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.store.notify.support import SCHEMA, acquaint, begin, insert
+from tests.store.support import NOW, Tables
+from timebell.kernel import Timebell
+from timebell.notify.desk import Desk, Progress, Start
+from timebell.notify.provider import Content
+
+ANA = UUID(int=1)
+NOTE = UUID(int=7)
+START = Start(
+    tenant="default",
+    notification_id=NOTE,
+    job_version=1,
+    recipient_id=ANA,
+    channel="email",
+    provider="letters",
+    address="ana@example.org",
+    language="en",
+    content=Content(subject="Hello", text="In ten minutes"),
+)
+SENT = Progress(
+    tenant="default",
+    id=NOTE,
+    recipient_id=ANA,
+    state="sent",
+    reason="accepted",
+    decision={"at": NOW.isoformat(), "checks": []},
+    is_settled=True,
+)
+HELD = replace(SENT, state="held", reason="held_retry", held_until=NOW + timedelta(hours=1), is_settled=False)
+
+
+async def _noted(bell: Timebell, tables: Tables) -> Desk:
+    await acquaint(bell, ANA)
+    await begin(bell, NOTE)
+    values = {"template": "t", "topic": "t", "class": "transactional", "urgency": "normal", "route": "{}"}
+    await insert(
+        tables,
+        "notifications",
+        tenant="default",
+        id=NOTE,
+        recipient_id=ANA,
+        context="{}",
+        due_at=NOW,
+        created_at=NOW,
+        state="pending",
+        **values,
+    )
+    return Desk(bell)
+
+
+@pytest.mark.req("U-2")
+async def test_only_the_run_that_has_the_job_starts_an_attempt(bell: Timebell, tables: Tables) -> None:
+    desk = await _noted(bell, tables)
+    late = replace(START, job_version=0)
+    assert await desk.start(late) is None
+    started, refused = await asyncio.gather(desk.start(START), desk.start(late))
+    assert started is not None
+    assert refused is None
+    assert await tables.value(f"SELECT count(*) FROM {SCHEMA}.attempts") == 1
+
+
+@pytest.mark.req("U-2")
+async def test_no_attempt_is_started_once_the_job_is_over(bell: Timebell, tables: Tables) -> None:
+    """As where it was withdrawn with its agenda, which the notification does not hear of."""
+    desk = await _noted(bell, tables)
+    await tables.rows("DELETE FROM timebell.jobs")
+    assert await desk.start(START) is None
+
+
+@pytest.mark.req("U-2")
+async def test_what_is_settled_is_not_opened_again(bell: Timebell, tables: Tables) -> None:
+    desk = await _noted(bell, tables)
+    await desk.note(HELD)
+    await desk.note(SENT)
+    await desk.note(HELD)
+    (row,) = await tables.rows(f"SELECT state, reason, held_until FROM {SCHEMA}.notifications")
+    assert row == {"state": "sent", "reason": "accepted", "held_until": None}

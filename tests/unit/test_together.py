@@ -1,0 +1,72 @@
+"""Calls that arrive together share one statement, and nobody bears the fault of another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from timebell.db.together import Together
+
+
+class Statement:
+    """Answers with twice the number, notes what was asked at once, and breaks on what it is told to."""
+
+    def __init__(self, *, broken: frozenset[int] = frozenset()) -> None:
+        self.batches: list[list[int]] = []
+        self._broken = broken
+
+    async def run(self, asked: Sequence[int]) -> Sequence[int]:
+        self.batches.append(list(asked))
+        await asyncio.sleep(0)
+        if self._broken & set(asked):
+            raise ValueError(f"cannot double {asked}")
+        return [2 * number for number in asked]
+
+
+async def one_a_turn(double: Together[int, int], numbers: Sequence[int]) -> list[int]:
+    """As the engine starts handlers: the next one begins when the one before it waits."""
+    calls = []
+    for number in numbers:
+        calls.append(asyncio.create_task(double(number)))
+        await asyncio.sleep(0)
+    return list(await asyncio.gather(*calls))
+
+
+async def test_those_who_come_one_a_turn_share_a_statement() -> None:
+    statement = Statement()
+    assert await one_a_turn(Together(statement.run), range(50)) == [2 * number for number in range(50)]
+    assert statement.batches == [list(range(50))]
+
+
+async def test_a_statement_takes_so_many_and_no_more() -> None:
+    statement = Statement()
+    assert await one_a_turn(Together(statement.run, most=20), range(50)) == [2 * n for n in range(50)]
+    assert [len(batch) for batch in statement.batches] == [20, 20, 10]
+
+
+async def test_who_comes_alone_waits_for_nobody() -> None:
+    statement = Statement()
+    double = Together(statement.run)
+    assert [await double(1), await double(2)] == [2, 4]
+    assert statement.batches == [[1], [2]]
+
+
+async def test_nobody_bears_the_fault_of_another() -> None:
+    double = Together(Statement(broken=frozenset({2})).run)
+    first, second, third = await asyncio.gather(double(1), double(2), double(3), return_exceptions=True)
+    assert (first, third) == (2, 6)
+    assert isinstance(second, ValueError)
+
+
+async def test_who_gave_up_is_not_asked_for() -> None:
+    statement = Statement()
+    double = Together(statement.run)
+    calls = [asyncio.create_task(double(number)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    assert await calls[1] == 4
+    with pytest.raises(asyncio.CancelledError):
+        await calls[0]
+    assert statement.batches == [[2]]
