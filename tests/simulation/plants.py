@@ -116,7 +116,7 @@ def _start_unmarked() -> Planted:
     return altered(EngineStore, "start_jobs", mark)
 
 
-@_plant("5: a handover runs long jobs twice", "repeated", scene=_LONG, seed=19)
+@_plant("5: a handover runs long jobs twice", "repeated", scene=_LONG, seed=27)
 def _recover_the_living() -> Planted:
     def take_row(self: Any, row: Any) -> None:
         if row["started_by"] is not None and not self._held.knows(row["id"]):
@@ -138,7 +138,7 @@ def _buried_alive() -> Planted:
     return altered(EngineStore, "bury_nodes", {lapsed: f"{lapsed} + interval '7 hours'", **AGES})
 
 
-@_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=3)
+@_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=6)
 def _no_solitude() -> Planted:
     return patch.object(starter.Starter, "_has_place", lambda self, entry, handler: True)
 
