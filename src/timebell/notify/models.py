@@ -128,7 +128,6 @@ class Policy:
     attempts_max: int = 4
     retry_delays_seconds: Sequence[float] = (60.0, 300.0, 900.0)
     report_wait_seconds: float = 3_600.0
-    is_demo: bool = False
     revision: int = 0
 
 

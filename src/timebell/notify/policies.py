@@ -18,7 +18,7 @@ from timebell.notify.languages import checked_language
 from timebell.notify.models import Cap, OnQuiet, Policy, Urgency
 from timebell.notify.policy_store import PolicyStore
 from timebell.notify.recipient_changes import REVISION_MAX
-from timebell.notify.recipient_checks import check_flag, check_known, checked_channel, checked_timezone
+from timebell.notify.recipient_checks import check_known, checked_channel, checked_timezone
 
 CAP_COUNT_MAX = 1_000
 CAP_DAYS_MAX = 366
@@ -105,11 +105,6 @@ def _choice(*allowed: str) -> Callable[[str, Any], str]:
     return check
 
 
-def _flag(field: str, value: Any) -> bool:
-    check_flag(field, value)
-    return bool(value)
-
-
 def _number(low: float, high: float) -> Callable[[str, Any], float]:
     def check(field: str, value: Any) -> float:
         check_between(field, value, low, high)
@@ -193,6 +188,5 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "attempts_max": _whole(1, 20),
     "retry_delays_seconds": _listed(_number(0, _DELAY_SECONDS_MAX), at_least=1),
     "report_wait_seconds": _number(0, _DELAY_SECONDS_MAX),
-    "is_demo": _flag,
 }
 POLICY_FIELDS: Final = tuple(_CHECKS)

@@ -117,7 +117,6 @@ def test_a_policy_comes_back_as_it_was_decided() -> None:
         "attempts_max": 2,
         "retry_delays_seconds": (1.0, 2.5),
         "report_wait_seconds": 60.0,
-        "is_demo": True,
     }
     stored = orjson.loads(orjson.dumps(checked_policy(decided)))
     expected = {**decided, "on_quiet": {"normal": "drop", "time_bound": "early"}}
@@ -153,7 +152,6 @@ def test_a_policy_comes_back_as_it_was_decided() -> None:
         ("retry_delays_seconds", [], "retry_delays_seconds"),
         ("retry_delays_seconds", [float("nan")], "retry_delays_seconds[0]"),
         ("report_wait_seconds", -1, "report_wait_seconds"),
-        ("is_demo", 1, "is_demo"),
         ("revision", 3, "revision"),
     ],
 )
