@@ -120,7 +120,7 @@ def decide_leg(facts: Facts, leg: Leg) -> Verdict:
         if refused is None:
             verdict = _at_this_hour(facts, leg, candidate)
             if isinstance(verdict, Send | Hold):
-                return replace(verdict, checks=(*checks, *verdict.checks))
+                return replace(verdict, checks=(*checks, *verdict.checks)) if checks else verdict
             refused = verdict
         checks.append(refused)
         refusals.append(refused.reason or "no_channel")

@@ -7,7 +7,7 @@ Values stay plain texts throughout, so that in HTML mail all that came from outs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -219,11 +219,17 @@ def _time(
     moment = _moment(value, context, timezone)
     if not isinstance(moment, datetime):
         raise refusal("a date has no time; give an instant")
+    if _width(width) == "short":
+        return _shown_minute(time(moment.hour, moment.minute), context.locale)
     if moment.tzinfo is None:
         # It is no instant, so no zone may be named with it, as the longer forms do.
-        shown: Width = "short" if _width(width) == "short" else "medium"
-        return dates.format_time(moment.replace(tzinfo=UTC), shown, tzinfo=UTC, locale=context.locale)
+        return dates.format_time(moment.replace(tzinfo=UTC), "medium", tzinfo=UTC, locale=context.locale)
     return dates.format_time(moment, _width(width), tzinfo=moment.tzinfo, locale=context.locale)
+
+
+@lru_cache(maxsize=5_000)
+def _shown_minute(minute: time, locale: Locale) -> str:
+    return dates.format_time(minute, "short", locale=locale)
 
 
 def _datetime(

@@ -88,6 +88,8 @@ class Sender:
 
     async def mend(self, known: Known) -> Known:
         """An attempt that nobody answered was cut off by a crash: it may have reached the provider."""
+        if not known.tried:
+            return known
         self.has_untaken = any(each.state == "pending" for each in known.tried)
         mended = []
         for each in known.tried:
