@@ -105,7 +105,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "queue": None,
         },
         "start_jobs": {"ids": ids, "version": 1, "suspicion": 0, **fence},
-        "finish_jobs": {"ids": ids, "version": 1, "starts": [1] * len(ids), "started_ats": [None], **fence},
+        "finish_jobs": {"ids": ids, "version": 1, "firsts": [1], "started_ats": [None], **fence},
         "end_jobs": {"ids": ids, **ending, **fence},
         "retry_jobs": {"ids": ids, **retrying, **fence},
         "lock_job": {"id": one, "version": 1, "epoch": 1, "incarnation": 1, "now": NOW},

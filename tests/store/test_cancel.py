@@ -286,12 +286,24 @@ async def test_a_rolled_back_cancel_has_not_happened(bell: Timebell, tables: Tab
     assert (await tables.jobs(), await tables.counts()) == (before, counts)
 
 
+@pytest.mark.req("U-3")
+async def test_with_a_kind_nothing_of_another_kind_is_meant(bell: Timebell, tables: Tables) -> None:
+    ring = await enqueue(bell, subject="meeting:1")
+    book = await enqueue(bell, kind="office.book", subject="meeting:1")
+    async with bell.transaction() as tx:
+        answers = await bell.cancel(tx, subject="meeting:1", kind="office.ring")
+    assert answers == [Cancelled(id=ring, answer="cancelled", state="cancelled")]
+    assert await cancel(bell, id=book, kind="office.ring") == [("not_found", None)]
+    assert await cancel(bell, id=ring, kind="office.book") == [("not_found", None)]
+    assert await cancel(bell, id=ring, kind="office.ring") == [("already_final", "cancelled")]
+    assert [job["id"] for job in await tables.jobs()] == [book]
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "id: name what to cancel by id, by kind and key, or by subject"),
     ({"kind": "office.ring"}, "id: name what to cancel"),
     ({"id": uuid4(), "subject": "s"}, "id: name what to cancel"),
     ({"key": "k"}, "key: a key belongs to a kind; give both"),
-    ({"id": uuid4(), "kind": "office.ring"}, "key: a key belongs to a kind; give both"),
     ({"id": "01a1dd2e"}, "id: '01a1dd2e' is not a UUID; give the id of a job"),
     ({"kind": "ring", "key": "k"}, "kind: 'ring' is not of the form app.verb"),
     ({"kind": "office.ring", "key": "k\x00"}, "key: must not contain a NUL"),

@@ -12,7 +12,7 @@ import pytest
 
 from timebell.cli.check import _report
 from timebell.cli.logs import without_passwords
-from timebell.cli.printing import plain, print_line, print_table, text
+from timebell.cli.printing import plain, print_fields, print_line, print_table, text
 from timebell.kernel.insights_records import JobLine
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -84,6 +84,16 @@ def test_a_narrow_terminal_breaks_nothing_within_a_word(
     print_line(f"There is more: --cursor {cursor}")
     words = {id, "cancelled", "office.remind", "2026-01-05", "09:00:00.000Z", "meeting:1", "twice", cursor}
     assert words <= set(terminal.getvalue().split())
+
+
+def test_a_terminal_takes_no_orders_from_what_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    order = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+    print_table(["subject", "detail"], [(order, {"said": order})], empty="")
+    print_fields([("subject", order)])
+    print_line(order)
+    shown = capsys.readouterr().out
+    assert shown.count("owned") == 4
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
 
 
 def test_a_check_reports_the_late_and_the_early() -> None:

@@ -145,9 +145,11 @@ class TestSecrets:
         assert "password_env" in message
         assert SECRET not in message
 
-    def test_a_secret_where_the_name_of_its_variable_belongs_is_not_repeated(self) -> None:
-        message = refusal({**MAIL, "password_env": "s3cret with blanks"})
-        assert message == "providers.mail.password_env: the value is refused; give the name of a variable"
+    @pytest.mark.parametrize("secret", ["s3cret with blanks", "re_AbCdEf123", "hunter2"])
+    def test_a_secret_where_the_name_of_its_variable_belongs_is_not_repeated(self, secret: str) -> None:
+        assert refusal({**MAIL, "password_env": secret}) == (
+            "providers.mail.password_env: the value is refused; give the name of a variable, in capitals"
+        )
 
     def test_a_refused_secret_is_not_shown(self) -> None:
         message = refusal(
@@ -206,6 +208,10 @@ class TestRefusals:
             (
                 {"kind": "infobip", "base_url": "http://api.example.org", "channel": "sms", "sender": "7"},
                 "providers.infobip.base_url: 'http://api.example.org' is refused; give a URL such as https://",
+            ),
+            (
+                {"kind": "infobip", "base_url": "https:///sms", "channel": "sms", "sender": "7"},
+                "providers.infobip.base_url: 'https:///sms' is refused",
             ),
         ],
     )

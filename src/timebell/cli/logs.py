@@ -55,3 +55,6 @@ def set_up_logs(level: str, form: str) -> None:
     logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)
     # The engine says itself that the database is away; the driver would add a traceback for each connection.
     logging.getLogger("asyncpg").setLevel(logging.ERROR)
+    # Below a warning these write out URLs, headers and whole messages, secrets and addresses among them.
+    for name in ("apprise", "httpcore2", "urllib3"):
+        logging.getLogger(name).setLevel(logging.WARNING)

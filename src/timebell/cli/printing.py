@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -15,6 +16,8 @@ from rich.table import Table
 
 from timebell.kernel.paging import Page
 
+# A terminal obeys what it is shown, and much of that was written by strangers.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNBROKEN_MAX = 36
 _WIDTH_MAX = 1_000
 
@@ -84,7 +87,7 @@ def print_fields(pairs: Iterable[tuple[str, Any]]) -> None:
 
 def print_line(line: str) -> None:
     """Left to the terminal to break, so that what is copied from it is whole."""
-    _console().print(line, soft_wrap=True)
+    _console().print(_harmless(line), soft_wrap=True)
 
 
 def text(value: Any) -> str:
@@ -99,11 +102,13 @@ def text(value: Any) -> str:
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, timedelta):
         return duration(value)
-    if isinstance(value, UUID | str | int):
+    if isinstance(value, str):
+        return _harmless(value)
+    if isinstance(value, UUID | int):
         return str(value)
     if isinstance(value, list | tuple):
         return ", ".join(text(each) for each in value)
-    return orjson.dumps(plain(value)).decode()
+    return _harmless(orjson.dumps(plain(value)).decode())
 
 
 def duration(value: timedelta) -> str:
@@ -115,6 +120,10 @@ def duration(value: timedelta) -> str:
     parts = [(str(hours), "H"), (str(minutes), "M"), (seconds, "S")]
     told = "".join(f"{amount}{unit}" for amount, unit in parts if amount != "0")
     return f"{'-' if value < timedelta(0) else ''}PT{told or '0S'}"
+
+
+def _harmless(line: str) -> str:
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
 def _console() -> Console:

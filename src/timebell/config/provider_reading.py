@@ -18,7 +18,8 @@ PROVIDER_PREFIX: Final = "TIMEBELL_PROVIDER_"
 NAMED_BY: Final = "_env"
 PROBLEMS_MAX: Final = 20
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+# Few secrets are written in capitals alone, so one that stands here by mistake is refused and not looked for by name.
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,199}")
 
 Table = dict[str, Any]
 
@@ -75,7 +76,8 @@ class ProviderReader:
             return variable
         # Not repeated: it may well be the secret itself.
         self._problems.append(
-            f"providers.{name:.40}.{field}{NAMED_BY}: the value is refused; give the name of a variable"
+            f"providers.{name:.40}.{field}{NAMED_BY}: the value is refused; give the name of a variable, "
+            "in capitals"
         )
         return None
 

@@ -73,7 +73,7 @@ def _api_key() -> Any:
 
 def _base_url(default: str | None) -> Any:
     return text(
-        r"(?:https://|http://(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$))[^\s/@?#]*(?:/[^\s@?#]*)?",
+        r"(?:https://[^\s/@?#]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?)(?:/[^\s@?#]*)?",
         "a URL such as https://api.example.org",
         "Where the service is called.",
         default=default,

@@ -44,7 +44,8 @@ async def provision_roles(connection: Connection, passwords: Mapping[Role, str])
 async def provision_database(connection: Connection, name: str, *, template: str | None = None) -> None:
     """Make the database if it is missing. The app role may connect to it and owns nothing in it."""
     if not await connection.fetchval("SELECT true FROM pg_database WHERE datname = $1", name):
-        copied = f" TEMPLATE {template}" if template else ""
+        # Copying files costs half of what copying through the log does; what it wants written out first is little.
+        copied = f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""
         await connection.execute(f"CREATE DATABASE {name} OWNER {ROLES['owner']}{copied}")
     await connection.execute(
         f"REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {ROLES['app']}"

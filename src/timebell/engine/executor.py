@@ -212,24 +212,25 @@ class Executor:
     def _job(self, running: Running, payload: str) -> Job:
         row = running.entry.row
         cursor = row["cursor"]
+        # In the order of the fields: to pass them by their names takes longer than all the rest.
         return Job(
-            id=running.entry.id,
-            tenant=row["tenant"],
-            kind=row["kind"],
-            queue=row["queue"],
-            payload=orjson.loads(payload),
-            due_at=running.entry.due_at,
-            attempt=running.number,
-            bell=self._bell,
-            destinations=self._destinations,
-            subject=row["subject"],
-            key=row["key"],
-            step=row["step"],
-            expires_at=row["expires_at"],
-            correlation_id=row["correlation_id"],
-            cursor=None if cursor is None else orjson.loads(cursor),
-            version=running.version,
-            beat=lambda job, cursor: self._beat(running, job, cursor),
+            running.entry.id,
+            row["tenant"],
+            row["kind"],
+            row["queue"],
+            orjson.loads(payload),
+            running.entry.due_at,
+            running.number,
+            self._bell,
+            self._destinations,
+            row["subject"],
+            row["key"],
+            row["step"],
+            row["expires_at"],
+            row["correlation_id"],
+            None if cursor is None else orjson.loads(cursor),
+            running.version,
+            lambda job, cursor: self._beat(running, job, cursor),
         )
 
     async def _refuse(self, running: Running, job: Job, name: str) -> Outcome | None:

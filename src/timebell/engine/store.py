@@ -109,20 +109,25 @@ class EngineStore(Statements):
         version: int,
         started_ats: list[datetime | None],
         fence: Mapping[str, object],
-    ) -> set[UUID]:
-        # Many began together, and an instant is what costs the driver most: each is sent once.
-        numbers: dict[datetime | None, int] = {}
-        starts = [numbers.setdefault(at, len(numbers) + 1) for at in started_ats]
+    ) -> Sequence[UUID]:
+        # Many began together and end together, and every member of an array costs the driver: an instant is sent once
+        # for as long as it stays the same.
+        firsts = [
+            position
+            for position, at in enumerate(started_ats)
+            if position == 0 or at != started_ats[position - 1]
+        ]
         rows = await self._run(
             session,
             "finish_jobs",
             ids=ids,
             version=version,
-            starts=starts,
-            started_ats=list(numbers),
+            firsts=[position + 1 for position in firsts],
+            started_ats=[started_ats[position] for position in firsts],
             **fence,
         )
-        return {row["id"] for row in rows}
+        finished: Sequence[UUID] | None = rows[0]["finished"]
+        return ids if finished is None else finished
 
     async def end_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> set[UUID]:
         return {row["id"] for row in await self._run(session, "end_jobs", **columns, **fence)}

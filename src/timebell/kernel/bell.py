@@ -138,6 +138,8 @@ class Timebell:
     ) -> list[Cancelled]:
         """Cancel by id, by kind and key, or by subject, and say truthfully what became of each job.
 
+        With a kind, what is of another kind is not meant.
+
         `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again, unless its
         own transaction held its row longer than `cancel_wait_seconds`. `already_final`: it had ended, in the
         state given.
@@ -145,7 +147,7 @@ class Timebell:
         check_transaction(tx)
         if sum(given is not None for given in (id, key, subject)) != 1:
             raise InvalidInput("name what to cancel by id, by kind and key, or by subject", field="id")
-        if (key is None) != (kind is None):
+        if key is not None and kind is None:
             raise InvalidInput("a key belongs to a kind; give both", field="key")
         check_id("id", id)
         check_name("key", key)

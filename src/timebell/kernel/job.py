@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Beat = Callable[["Job", dict[str, Any] | None], Awaitable[bool]]
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Job:
     """One attempt at a job. `attempt` counts from 1; `cursor` is where an earlier run got to; `version` is its row's
     for as long as this attempt has it.
@@ -43,10 +43,10 @@ class Job:
     expires_at: datetime | None = None
     correlation_id: str | None = None
     cursor: dict[str, Any] | None = None
-    is_cancel_requested: bool = False
     version: int = 0
-    transaction: Transaction | None = None
     beat: Beat | None = None
+    is_cancel_requested: bool = False
+    transaction: Transaction | None = None
 
     @property
     def tx(self) -> Transaction:

@@ -34,6 +34,8 @@ ADDRESS_KINDS: Final[tuple[AddressKind, ...]] = get_args(AddressKind)
 
 _URL_MAX = 2_000
 _PHONE_MAX = 50
+_E164_MAX = 16
+_POINT_BYTES = 65
 _AUTH_BYTES = 16
 _SECRET_BYTES_MIN, _SECRET_BYTES_MAX = 24, 64
 _NOT_IN_URL = re.compile(r"[\s\\\x00-\x20\x7f]")
@@ -59,11 +61,16 @@ def checked_phone(value: object, field: str = "phone") -> str:
         number = phonenumbers.parse(str(value), None)
     except phonenumbers.NumberParseException:
         raise InvalidInput(f"{value!r} is not an international phone number; {remedy}", field=field) from None
-    if not phonenumbers.is_possible_number(number):
+    written = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    # What is possible only within a town, without its area code, is no number that a provider could dial.
+    is_possible = (
+        phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE
+    )
+    if not is_possible or len(written) > _E164_MAX:
         raise InvalidInput(f"{value!r} is too long or too short for its country; {remedy}", field=field)
     if number.extension:
         raise InvalidInput(f"{value!r} has an extension, which no message reaches; leave it out", field=field)
-    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    return written
 
 
 def push_address(subscription: object, field: str = "push") -> Address:
@@ -121,6 +128,8 @@ def _push(address: Address, field: str) -> tuple[str, dict[str, Any]]:
         raise InvalidInput("must hold p256dh and auth, as the browser gave them", field=f"{field}.keys")
     point = _decoded(keys.get("p256dh"), f"{field}.keys.p256dh")
     try:
+        if len(point) != _POINT_BYTES:
+            raise ValueError("browsers give both coordinates, and so the encryption takes them")
         EllipticCurvePublicKey.from_encoded_point(SECP256R1(), point)
     except ValueError:
         raise InvalidInput(

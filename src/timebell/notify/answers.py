@@ -52,7 +52,15 @@ def told_of(answer: Answer, *, is_last: bool = False, is_in_doubt: bool = False)
 def detail_of(answer: Answer) -> dict[str, Any]:
     """What the provider said, kept short: it is shown to whoever asks why."""
     said = {} if isinstance(answer, Sent) else {"said": answer.reason[:500]}
-    return {**answer.detail, **said}
+    return {
+        name: storable(value) if isinstance(value, str) else value
+        for name, value in {**answer.detail, **said}.items()
+    }
+
+
+def storable(text: str) -> str:
+    """A stranger's words without what PostgreSQL cannot store, so that what happened can still be written down."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "?")
 
 
 def leaves_doubt(answer: Answer) -> bool:

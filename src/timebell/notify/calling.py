@@ -11,6 +11,7 @@ from timebell.kernel import Job
 from timebell.notify.answers import detail_of, is_failure, leaves_doubt, told_of, within
 from timebell.notify.deciding import Facts
 from timebell.notify.desk import Answered, Desk, Start, Started
+from timebell.notify.digest_entries import with_fewer
 from timebell.notify.facts import Tried
 from timebell.notify.inbox_entries import InboxEntry
 from timebell.notify.intents import Intent
@@ -35,7 +36,8 @@ class Called:
 
 
 class Stopped(Exception):
-    """The run may not go on: what it was to tell is being erased, was cancelled meanwhile, or is told by another."""
+    """The run may not go on as it is: what it was to tell is being erased, was cancelled, expired or was reported on
+    meanwhile, or is told by another."""
 
 
 class Caller:
@@ -60,24 +62,37 @@ class Caller:
         self._context = {**self._context, **more}
 
     async def render(self, facts: Facts, channel: Channel) -> Rendered | Unrendered:
-        """What the texts say; what the context has under `data` goes along as it is, for programs that read it."""
+        """What the texts say; what the context has under `data` goes along as it is, for programs that read it.
+
+        Of a digest that is too long for the channel, as much as there is room for.
+        """
+        rendered = await self._render(facts, channel, self._context)
+        if self._intent.digest_id is not None:
+            shorter = with_fewer(self._context)
+            while shorter and isinstance(rendered, Unrendered) and rendered.reason == "template_failed":
+                rendered = await self._render(facts, channel, shorter)
+                shorter = with_fewer(shorter)
+        data = self._context.get("data")
+        if isinstance(rendered, Rendered) and isinstance(data, Mapping):
+            return replace(rendered, content=replace(rendered.content, data=data))
+        return rendered
+
+    async def _render(
+        self, facts: Facts, channel: Channel, context: Mapping[str, Any]
+    ) -> Rendered | Unrendered:
         assert facts.recipient is not None
-        rendered = await self._templates.render(
+        return await self._templates.render(
             self._job.tenant,
             self._intent.template,
             self._intent.template_version,
             channel=channel,
             recipient=facts.recipient,
             default_language=facts.policy.default_language,
-            context=self._context,
+            context=context,
             due_at=self._job.due_at,
             expires_at=self._intent.expires_at,
             unsubscribe_url=self._way_out(channel),
         )
-        data = self._context.get("data")
-        if isinstance(rendered, Rendered) and isinstance(data, Mapping):
-            return replace(rendered, content=replace(rendered.content, data=data))
-        return rendered
 
     async def show(self, rendered: Rendered) -> None:
         """The inbox is ours: it is shown, and known to be, in one transaction."""
@@ -94,10 +109,11 @@ class Caller:
                 payload=rendered.content.data,
                 subject=self._job.subject,
                 due_at=self._job.due_at,
+                expires_at=self._intent.expires_at,
             )
         )
         if not is_shown:
-            raise Stopped("its recipient is being erased, or another node has its job")
+            raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
 
     async def call(
         self, facts: Facts, candidate: Candidate, provider: Provider, rendered: Rendered, before: Tried | None
@@ -114,10 +130,11 @@ class Caller:
                 address=candidate.value,
                 language=rendered.language,
                 content=rendered.content,
+                expires_at=self._intent.expires_at,
             )
         )
         if started is None:
-            raise Stopped("its recipient is being erased, or another node has its job")
+            raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
         first_tried_at = started.started_at if before is None else before.created_at
         parcel = self._parcel(facts, candidate, rendered.content, started, first_tried_at)
         answer = await within(provider.traits.timeout, provider.send(parcel))

@@ -26,6 +26,7 @@ from timebell.notify.template_models import (
 
 SUBJECT_CHARS_MAX = 255
 SMS_SEGMENTS_MAX = 10
+MARK_WEIGHT = 200
 # In bytes. A push message must fit one record of RFC 8291 with its keys around it; the rest is what providers take.
 TEXT_BYTES_MAX: Final[Mapping[Channel, int]] = {
     "email": 200_000,
@@ -57,7 +58,7 @@ class CompiledTemplate:
 
     def __init__(self, template: Template) -> None:
         self.template = template
-        self.chars = sum(len(text.body) for text in template.texts)
+        self.chars = sum(map(_weight, template.texts))
         self._texts: dict[Channel, dict[str, Text]] = {}
         for text in template.texts:
             self._texts.setdefault(text.channel, {})[text.language] = text
@@ -147,6 +148,12 @@ class CompiledTemplate:
         content = Content(text=body.strip(), subject=subject, html=html)
         _check_limits(text.channel, content)
         return Rendered(content=content, language=text.language)
+
+
+def _weight(text: Text) -> int:
+    """What a text takes in memory once it was read, in characters: a mark makes several objects."""
+    whole = text.body + (text.subject or "")
+    return len(whole) + MARK_WEIGHT * (whole.count("{{") + whole.count("{%"))
 
 
 def _values(

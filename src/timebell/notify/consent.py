@@ -43,13 +43,6 @@ def suppression_against(
 ) -> Suppressed | None:
     """The suppression that forbids to tell an address, if there is one. No urgency passes it: it would not arrive."""
     for one in suppressed:
-        if one.channel != channel or one.message_class not in ("", message_class):
-            continue
-        if _same(channel, one.address, address):
+        if (one.channel, one.address) == (channel, address) and one.message_class in ("", message_class):
             return one
     return None
-
-
-def _same(channel: Channel, listed: str, address: str) -> bool:
-    """Nobody has two mailboxes that differ in capitals alone; an endpoint may."""
-    return listed.casefold() == address.casefold() if channel == "email" else listed == address

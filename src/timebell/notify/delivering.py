@@ -53,12 +53,14 @@ class Deliverer:
             room = self._rooms[job.bell] = _Room(job.bell)
         try:
             return await self._run(job, intent, room)
-        except Stopped:
+        except Stopped as stopped:
+            if job.is_cancel_requested:
+                return Snooze(delay=_STOPPED, reason=str(stopped))
             # It is seen now what stopped it, unless that is still going on.
             try:
                 return await self._run(job, intent, room)
-            except Stopped as stopped:
-                return Snooze(delay=_STOPPED, reason=str(stopped))
+            except Stopped as again:
+                return Snooze(delay=_STOPPED, reason=str(again))
 
     async def _run(self, job: Job, intent: Intent, room: _Room) -> Outcome:
         note = note_of(job, intent, is_noted=bool(job.payload.get("is_noted")))
@@ -149,7 +151,7 @@ class _Run:
         facts = known.facts
         assert facts.recipient is not None
         if self._intent.digest_id is not None:
-            told = await self._digests.close(self._job, self._intent.digest_id, facts.recipient, facts.now)
+            told = await self._digests.close(self._job, self._intent.digest_id, facts)
             if isinstance(told, Snooze):
                 return told
             if told is None:
@@ -169,9 +171,10 @@ class _Run:
         begun = next((each for each in tried if each.state in TOLD or each.state == "uncertain"), None)
         if begun is not None and begun.state in TOLD and begun.channel != "push":
             return Ended(channel=begun.channel, standing=Standing(begun.state, begun.reason))
-        retry_at = self._retry_at(leg)
-        if retry_at is not None and facts.now < retry_at:
-            return self._wait_for(leg, Hold(until=retry_at, reason="held_retry"))
+        is_in_doubt = begun is not None and begun.state == "uncertain"
+        waits = self._waits(leg, "held_report" if is_in_doubt else "held_retry")
+        if waits is not None and facts.now < waits.until:
+            return self._wait_for(leg, waits)
         if begun is not None:
             step = await self._go_on(leg, facts, begun, tried)
             if not isinstance(step, RuledOut):
@@ -216,14 +219,14 @@ class _Run:
         self._checks += step.checks
         return step
 
-    def _retry_at(self, leg: Leg) -> datetime | None:
-        """When the leg may be tried again, as an earlier run said; another leg may have woken this run before."""
-        retries = (self._job.cursor or {}).get("retries", {})
-        return datetime.fromisoformat(retries[leg.name]) if leg.name in retries else None
+    def _waits(self, leg: Leg, reason: str) -> Hold | None:
+        """What an earlier run had the leg wait for; another leg may have woken this run before."""
+        until = (self._job.cursor or {}).get(reason, {}).get(leg.name)
+        return None if until is None else Hold(until=datetime.fromisoformat(until), reason=reason)
 
     def _wait_for(self, leg: Leg, end: Ended | Hold | Skip) -> Ended | Hold | Skip:
-        if isinstance(end, Hold) and end.reason == "held_retry":
-            self._sender.cursor.setdefault("retries", {})[leg.name] = end.until.isoformat()
+        if isinstance(end, Hold) and end.reason in ("held_retry", "held_report"):
+            self._sender.cursor.setdefault(end.reason, {})[leg.name] = end.until.isoformat()
         return end
 
     def _note_skipped(self, leg: Leg, verdict: Hold | Skip) -> None:
@@ -277,6 +280,7 @@ class _Run:
                 closes_digest=self._intent.digest_id,
                 is_settled=held_until is None,
                 has_untaken=self._sender.has_untaken,
+                may_be_reported=self._sender.may_be_reported,
                 skipped=tuple({skip.channel: skip for skip in self._skipped}.values()),
             )
         )

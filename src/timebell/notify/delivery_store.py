@@ -42,6 +42,10 @@ class DeliveryStore(NotifyStore):
     async def note_progress(self, session: Session, *, columns: Columns) -> None:
         await self._run(session, "note_progress", **columns)
 
+    async def sum_up_reported(self, session: Session, *, columns: Columns) -> Sequence[Row]:
+        """Those that stand otherwise than their run left them."""
+        return await self._run(session, "sum_up_reported", **columns)
+
     async def lock_recent_sends(self, session: Session, *, columns: Columns) -> Sequence[Row]:
         return await self._run(session, "lock_recent_sends", **columns)
 

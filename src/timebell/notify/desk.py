@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -42,6 +42,7 @@ class Start:
     address: str
     language: str
     content: Content
+    expires_at: datetime | None = None
 
     @property
     def run(self) -> tuple[UUID, int]:
@@ -83,7 +84,7 @@ class Skipped:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a notification has come in one run, with everything that was learnt in it. `has_untaken`: a provider was
-    called that would have been called again."""
+    called that would have been called again. `may_be_reported`: something may have been reported during the run."""
 
     tenant: str
     id: UUID
@@ -96,6 +97,7 @@ class Progress:
     closes_digest: UUID | None = None
     is_settled: bool = False
     has_untaken: bool = False
+    may_be_reported: bool = False
     skipped: tuple[Skipped, ...] = ()
 
 
@@ -146,7 +148,8 @@ class Desk:
             return await self._store.read_facts(session, columns=columns)
 
     async def _start(self, starts: Sequence[Start]) -> Sequence[Started | None]:
-        """None where the recipient is being erased, or was, and where another node has the job by now."""
+        """None where the recipient is being erased, or was, where another node has the job by now, where a report said
+        what became of it, and where it has expired."""
         async with self._database.transaction() as session:
             ours = await self._confirmed(session, starts)
             rows = await self._store.start_attempts(session, columns=self._start_columns(ours))
@@ -175,6 +178,7 @@ class Desk:
             "addresses": [start.address for start in starts],
             "languages": [start.language for start in starts],
             "contents": [content_json(start.content) for start in starts],
+            "expires_ats": [start.expires_at for start in starts],
         }
 
     async def _record(self, answers: Sequence[Answered]) -> Sequence[Standing | None]:
@@ -210,8 +214,8 @@ class Desk:
         }
 
     async def _show(self, entries: Sequence[InboxEntry]) -> Sequence[bool]:
-        """Each is shown once, however many runs of its job show it, at whatever time; False where nobody is there, and
-        where another node has the job by now."""
+        """Each is shown once, however many runs of its job show it, at whatever time; False where nobody is there,
+        where another node has the job by now, and where it has expired."""
         ids = self._ids.many(len(entries))
         for round in range(1, _SHOWN_MAX + 1):
             try:
@@ -250,12 +254,29 @@ class Desk:
         async with self._database.transaction() as session:
             if skipped:
                 await self._store.skip_deliveries(session, columns=self._skip_columns(skipped))
-            await self._store.note_progress(session, columns=columns)
             if abandoning:
+                # Deliveries before notifications, as reports take them.
                 await self._store.abandon_deliveries(session, columns=_abandoned_columns(abandoning))
+            await self._store.note_progress(session, columns=columns)
+            reported = await self._sum_up_reported(session, progress)
             if told:
-                await self._store.settle_digest_members(session, columns=_told_columns(told))
+                columns = _told_columns([reported.get(one.id, one) for one in told])
+                await self._store.settle_digest_members(session, columns=columns)
         return [None] * len(progress)
+
+    async def _sum_up_reported(self, session: Session, progress: Sequence[Progress]) -> dict[UUID, Progress]:
+        """What was reported during the run counts as if it had been afterwards; what comes from now on waits for us."""
+        settled = {one.id: one for one in progress if one.is_settled and one.may_be_reported}
+        if not settled:
+            return {}
+        columns: Columns = {
+            "tenants": [one.tenant for one in settled.values()],
+            "ids": list(settled),
+        }
+        rows = await self._store.sum_up_reported(session, columns=columns)
+        return {
+            row["id"]: replace(settled[row["id"]], state=row["state"], reason=row["reason"]) for row in rows
+        }
 
     def _skip_columns(self, skipped: Sequence[tuple[Progress, Skipped]]) -> Columns:
         return {

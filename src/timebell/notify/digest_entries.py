@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import orjson
 
 from timebell.db.pool import Row
 from timebell.kernel import Job
-from timebell.notify.consent import opt_out_against
-from timebell.notify.intents import Intent
-from timebell.notify.models import Digest, Recipient, Route
+from timebell.notify.deciding import Facts, refusal
+from timebell.notify.intents import Intent, route_from
+from timebell.notify.models import Check, Digest
+from timebell.notify.routing import Candidate, legs_of
 
 
-def refusal(member: Row, route: Route, recipient: Recipient, now: datetime) -> dict[str, Any] | None:
-    """Why a member may not be told any more, if that is known without asking its guard."""
+def ways_of(facts: Facts) -> list[Candidate]:
+    """The ways that a digest may go."""
+    assert facts.recipient is not None
+    legs = legs_of(facts.intent.route, facts.recipient)
+    return [way for leg in legs for way in leg.candidates if refusal(facts, way) is None]
+
+
+def refusal_of(member: Row, facts: Facts, ways: Sequence[Candidate]) -> Check | None:
+    """Why a member may not be told any more, if that is known without asking its guard.
+
+    A digest says the same on each of its `ways`, so what may not be told on one of them is not in it.
+    """
     expires_at = member["expires_at"]
-    if expires_at is not None and now >= expires_at:
+    if expires_at is not None and facts.now >= expires_at:
         return refused("expiry", "expired", {"expires_at": expires_at.isoformat()})
-    # A digest says the same on each of its channels, so what is unwanted on one of them is not in it.
-    named = (recipient.channel_preference or "email",) if isinstance(route.first, str) else route.first
-    for channel in (*named, *route.also):
-        if opt_out_against(
-            recipient.opt_outs, topic=member["topic"], channel=channel, urgency=member["urgency"]
-        ):
-            return refused("consent", "opted_out", {"channel": channel})
-    return None
+    intent = replace(
+        facts.intent, topic=member["topic"], message_class=member["class"], urgency=member["urgency"]
+    )
+    own = replace(facts, intent=intent)
+    return next((check for way in ways if (check := refusal(own, way)) is not None), None)
 
 
-def refused(name: str, reason: str, detail: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name, "verdict": "refused", "reason": reason, "detail": detail}
+def refused(name: str, reason: str, detail: Mapping[str, Any]) -> Check:
+    return Check(name=name, verdict="refused", reason=reason, detail=detail)
 
 
 def entry_of(member: Row) -> dict[str, Any]:
@@ -45,10 +52,17 @@ def entry_of(member: Row) -> dict[str, Any]:
     }
 
 
+def with_fewer(context: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the template is given if there is no room for all entries: the first half, and the rest as a number."""
+    entries, more_count = context["entries"], context["more_count"]
+    kept = len(entries) // 2
+    if not kept:
+        return None
+    return {**context, "entries": entries[:kept], "more_count": more_count + len(entries) - kept}
+
+
 def job_of(member: Row, job: Job) -> Job:
     """The job of a member as it was until it was taken into the digest."""
-    route = orjson.loads(member["route"])
-    first = route["first"]
     digest = member["digest"]
     intent = Intent(
         recipient=member["recipient_id"],
@@ -56,7 +70,7 @@ def job_of(member: Row, job: Job) -> Job:
         template_version=member["template_version"],
         topic=member["topic"],
         message_class=member["class"],
-        route=Route(first=first if first == "preferred" else tuple(first), also=tuple(route.get("also", ()))),
+        route=route_from(orjson.loads(member["route"])),
         context=orjson.loads(member["context"]),
         urgency=member["urgency"],
         guard=member["guard"],

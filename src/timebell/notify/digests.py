@@ -9,7 +9,7 @@ go their own way, and join the next one if they are still to be told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -21,12 +21,13 @@ from timebell.clock import Ids
 from timebell.db.pool import Row
 from timebell.errors import ConfigurationError, NotFound
 from timebell.kernel import Job, Snooze, Timebell, Transaction
+from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import Columns, DeliveryStore
-from timebell.notify.digest_entries import entry_of, job_of, refusal, refused
+from timebell.notify.digest_entries import entry_of, job_of, refusal_of, refused, ways_of
 from timebell.notify.digest_store import DigestStore
 from timebell.notify.dissolving import Dissolver
-from timebell.notify.intents import Intent, intent_of
-from timebell.notify.models import Digest, Recipient
+from timebell.notify.intents import Intent
+from timebell.notify.models import Check, Digest, Recipient
 from timebell.notify.notes import Note, note_columns
 from timebell.notify.telling import DELIVER
 from timebell.notify.templates import Pinned, Templates
@@ -70,7 +71,7 @@ class _LeftOut(NamedTuple):
     """A member that is not told after all, and what was considered."""
 
     id: UUID
-    check: Mapping[str, Any]
+    check: Check
 
 
 class _Busy(Exception):
@@ -105,15 +106,14 @@ class Digests:
                         )
         raise AssertionError(f"others were faster to put {job.id} into a digest {_JOINS_MAX} times")
 
-    async def close(
-        self, job: Job, digest_id: UUID, recipient: Recipient, now: datetime
-    ) -> dict[str, Any] | Snooze | None:
+    async def close(self, job: Job, digest_id: UUID, facts: Facts) -> dict[str, Any] | Snooze | None:
         """Close the window, unless that was done, and answer with what its template is given: `entries`, in the order
         in which they were due, and `more_count`, how many there are besides.
 
         None where there is nothing to tell. What is no longer wanted is left out and settled as skipped; once the
         digest has been written it is told as it was. `Snooze` where somebody is deciding about a part of it just then.
         """
+        assert facts.recipient is not None
         look_count = (job.cursor or {}).get("look_count", 0)
         try:
             async with self._bell.transaction(tenant=job.tenant) as tx:
@@ -126,8 +126,8 @@ class Digests:
                     await self._store.close_digest(tx.session, tenant=tx.tenant, id=digest_id)
                     await self._take(tx, digest_id, is_patient=look_count < _LOOKS_MAX)
                     if window["is_sent_empty"]:
-                        like = intent_of(job.payload)
-                        await self._open(tx, _digest_of(window), like, recipient.timezone, now)
+                        timezone = facts.recipient.timezone
+                        await self._open(tx, _digest_of(window), facts.intent, timezone, facts.now)
                 members = await self._store.read_digest_members(
                     tx.session,
                     tenant=tx.tenant,
@@ -140,7 +140,7 @@ class Digests:
             return Snooze(delay=_MOMENT, reason="held_digest", cursor=cursor)
         more_count = members[0]["member_count"] - len(members) if members else 0
         if not window["is_written"]:
-            members = await self._still_wanted(job, members, recipient, now)
+            members = await self._still_wanted(job, members, facts)
             if not members and not more_count and not window["is_sent_empty"]:
                 return None
         return {"entries": [entry_of(member) for member in members], "more_count": more_count}
@@ -259,15 +259,13 @@ class Digests:
             return Pinned(key=digest.template, version=1, topic=like.topic, message_class=like.message_class)
         return pinned
 
-    async def _still_wanted(
-        self, job: Job, members: Sequence[Row], recipient: Recipient, now: datetime
-    ) -> list[Row]:
+    async def _still_wanted(self, job: Job, members: Sequence[Row], facts: Facts) -> list[Row]:
         """Much may have happened since they joined: each is asked about again, and settled if it is left out."""
-        route = intent_of(job.payload).route
+        ways = ways_of(facts)
         wanted: list[Row] = []
         left_out: list[_LeftOut] = []
         for position, member in enumerate(members, start=1):
-            check = refusal(member, route, recipient, now) or await self._ask_guard(job, member)
+            check = refusal_of(member, facts, ways) or await self._ask_guard(job, member)
             if check is None:
                 wanted.append(member)
             else:
@@ -277,11 +275,11 @@ class Digests:
         if left_out:
             async with self._bell.transaction(tenant=job.tenant) as tx:
                 await self._store.skip_members(
-                    tx.session, tenant=tx.tenant, columns=_skipped_columns(left_out, now)
+                    tx.session, tenant=tx.tenant, columns=_skipped_columns(left_out, facts.now)
                 )
         return wanted
 
-    async def _ask_guard(self, job: Job, member: Row) -> dict[str, Any] | None:
+    async def _ask_guard(self, job: Job, member: Row) -> Check | None:
         """Asked as if its own job ran: a guard looks at the subject and the payload of what it is asked about."""
         name = member["guard"]
         if name is None:
@@ -307,7 +305,7 @@ def _skipped_columns(left_out: Sequence[_LeftOut], now: datetime) -> Columns:
     """The columns of `skip_members.sql`."""
     return {
         "ids": [one.id for one in left_out],
-        "reasons": [one.check["reason"] for one in left_out],
+        "reasons": [one.check.reason for one in left_out],
         "decisions": [
             orjson.dumps({"at": now.isoformat(), "checks": [one.check]}).decode() for one in left_out
         ],

@@ -4,8 +4,9 @@ Ids, states and instants stay, so that counts, invoices and reports still add up
 person who complained and was then erased must not be written to again because somebody imports an old list. From a
 hash no list of addresses can be read; whoever knows an address can ask whether it is there, and that is all it is for.
 
-Nothing can be taken out of the log of jobs, which keeps what a withdrawn notification was to say until the log of that
-day is dropped, after `log_days`.
+What jobs hold is beyond its reach. The log keeps what a withdrawn notification was to say until that day's log is
+dropped, after `log_days`, and a dead job keeps it for `dead_days`. A step of an agenda or a schedule that was never due
+is not looked for: it keeps what it was to say until its time comes, and is skipped then.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Eraser:
         erasure = await self._withdraw(tx, id, actor)
         await self._dissolver.dissolve(tx, erasure.withdrawn, reason="erased", actor=actor)
         # The list is looked up by the addresses, so it comes before they are gone.
-        await self._changes.suppressions.hide_suppressions(tx.session, tenant=tx.tenant, recipient_id=id)
+        suppressions = self._changes.suppressions
+        await suppressions.lock_addresses(tx.session, tenant=tx.tenant, recipient_id=id, is_erasure=True)
+        await suppressions.hide_suppressions(tx.session, tenant=tx.tenant, recipient_id=id)
         ended = [*erasure.withdrawn, *erasure.too_late]
         await self._notifications.withdraw_notifications(tx.session, tenant=tx.tenant, ids=ended)
         await self._store.erase_messages(tx.session, tenant=tx.tenant, recipient_id=id)

@@ -55,7 +55,7 @@ class Known:
 def as_noted(intent: Intent, row: Row) -> Intent:
     """What was planned, with what was decided since: another version of its template, or what its context lacked."""
     if row["mended"] is not None:
-        intent = replace(intent, context=orjson.loads(row["mended"]))
+        intent = replace(intent, context={**intent.context, **orjson.loads(row["mended"])})
     if row["template_version"] == intent.template_version:
         return intent
     return replace(intent, template_version=row["template_version"])

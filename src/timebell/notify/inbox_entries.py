@@ -30,6 +30,7 @@ class InboxEntry:
     payload: Mapping[str, Any]
     subject: str | None
     due_at: datetime
+    expires_at: datetime | None = None
 
     @property
     def run(self) -> tuple[UUID, int]:
@@ -52,4 +53,5 @@ def entry_columns(entries: Sequence[InboxEntry], delivery_ids: Sequence[UUID]) -
         "due_ats": [entry.due_at for entry in entries],
         "languages": [entry.language for entry in entries],
         "contents": [content_json(entry.content) for entry in entries],
+        "expires_ats": [entry.expires_at for entry in entries],
     }

@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from timebell.errors import InvalidInput
-from timebell.kernel.models import check_id, check_instant, check_name, check_urgency, check_whole
+from timebell.kernel.models import check_instant, check_name, check_urgency, check_whole
 from timebell.notify.models import Digest, MessageClass, OnQuiet, Route, Tell, Urgency
 from timebell.notify.provider import CHANNELS, Channel
+from timebell.notify.recipient_checks import check_recipient_id
 from timebell.notify.windows import check_closes
 
 KEY_MAX = 100
 VERSION_MAX = 2**31 - 1
-CHANNELS_MAX = len(CHANNELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,6 @@ class Intent:
 def intent_of(payload: Mapping[str, Any]) -> Intent:
     """The other way round. Whoever wrote the payload by hand is told what is wrong with it."""
     try:
-        first = payload["first"]
         expires_at = payload.get("expires_at")
         expires_after = payload.get("expires_after")
         digest = payload.get("digest")
@@ -90,9 +89,7 @@ def intent_of(payload: Mapping[str, Any]) -> Intent:
             template_version=payload["template_version"],
             topic=payload["topic"],
             message_class=payload["class"],
-            route=Route(
-                first=first if first == "preferred" else tuple(first), also=tuple(payload.get("also", ()))
-            ),
+            route=route_from(payload),
             context=payload.get("context", {}),
             urgency=payload.get("urgency", "normal"),
             guard=payload.get("guard"),
@@ -127,9 +124,18 @@ def digest_json(digest: Digest) -> dict[str, Any]:
     }
 
 
+def route_from(stored: Mapping[str, Any]) -> Route:
+    """A route as JSON has it, in a payload or by itself."""
+    first = stored["first"]
+    return Route(first=first if first == "preferred" else tuple(first), also=tuple(stored.get("also", ())))
+
+
 def route_of(channels: Route | Sequence[Channel] | Literal["preferred"]) -> Route:
     """A list or `preferred` is a route with nothing besides."""
     route = channels if isinstance(channels, Route) else Route(first=channels)
+    parts: tuple[object, ...] = (route.first, route.also)
+    if not all(isinstance(part, Sequence) for part in parts):
+        raise InvalidInput("is no list; give ['email'] or 'preferred'", field="channels")
     if isinstance(route.first, str):
         if route.first != "preferred":
             raise InvalidInput(
@@ -152,9 +158,7 @@ def route_of(channels: Route | Sequence[Channel] | Literal["preferred"]) -> Rout
 
 def check_tell(tell: Tell) -> None:
     """Everything that can be refused without asking the database."""
-    check_id("recipient", tell.recipient)
-    if tell.recipient is None:
-        raise InvalidInput("is missing; give the id of a recipient", field="recipient")
+    check_recipient_id(tell.recipient, "recipient")
     check_name("template", tell.template, longest=KEY_MAX, required=True)
     check_name("topic", tell.topic, longest=KEY_MAX)
     check_name("subject", tell.subject)
@@ -174,7 +178,9 @@ def check_tell(tell: Tell) -> None:
         check_digest(tell.digest)
 
 
-def check_digest(digest: Digest) -> None:
+def check_digest(digest: object) -> None:
+    if not isinstance(digest, Digest):
+        raise InvalidInput("must be a Digest; give Digest(key=..., closes=..., template=...)", field="digest")
     check_name("digest.key", digest.key, longest=KEY_MAX, required=True)
     check_name("digest.template", digest.template, longest=KEY_MAX, required=True)
     check_name("digest.closes", digest.closes, longest=200, required=True)

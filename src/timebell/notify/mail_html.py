@@ -7,6 +7,7 @@ https or mailto. What is cleaned is the rendered document, so it does not matter
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html import escape, unescape
 
 import nh3
@@ -17,8 +18,11 @@ ELEMENTS_MAX = 2_000
 # The inliner calls itself for each level of nesting and would take the process down with it; mail of people has few.
 DEPTH_MAX = 100
 CSS_CHARS_MAX = 20_000
-# For each element the inliner compares every declaration with every other.
+# For each element the inliner compares every declaration with every other, and may write all of them down.
 STYLE_WORK_MAX = 60_000_000
+STYLE_CHARS_MAX = 5_000_000
+# Formatting that is not closed begins anew in every paragraph, and the cleaner writes all of it down.
+FORMATTING_MAX = 80_000
 
 _TAGS = {
     *("a", "abbr", "b", "blockquote", "br", "center", "code", "dd", "div", "dl", "dt", "em", "font"),
@@ -79,6 +83,12 @@ _INLINER = CSSInliner(load_remote_stylesheets=False)
 _STYLE_BEGINS = re.compile(r"<style\b[^>]{0,200}>", re.IGNORECASE)
 _STYLE_ENDS = re.compile(r"</style\b[^>]{0,200}>", re.IGNORECASE)
 _OPENING = re.compile(r"<[A-Za-z]")
+# Some tags with what is plainly theirs; of others only the beginning.
+_FORMATTING = re.compile(
+    r"<(?:b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)(?=[\s/>])"
+    r"((?:\s+[a-z-]+=(?:\"[^\"<>]*\"|'[^'<>]*'|[\w#%.-]+))*\s*>)?",
+    re.IGNORECASE | re.ASCII,
+)
 # What the cleaner wrote: lower case, every value in double quotes, and a closing tag for each opening one.
 _TAG = re.compile(r'<(/?)([a-z0-9]+)((?:[^>"]++|"[^"]*+")*+)>')
 _ATTRIBUTE = re.compile(r'([a-z-]+)="([^"]*)"')
@@ -96,8 +106,10 @@ def mail_parts(source: str, language: str) -> tuple[str, str]:
     elements = len(_OPENING.findall(source))
     if elements > ELEMENTS_MAX:
         raise MailTooLarge(f"the HTML has {elements} elements; the limit is {ELEMENTS_MAX}")
+    if _formatting_of(source) * elements > FORMATTING_MAX:
+        raise MailTooLarge(f"the HTML formats {elements} elements in too many ways; use styles, or fewer")
     rest, css = _without_styles(source)
-    body = _inlined(rest, css, elements) if css else _CLEANER.clean(rest)
+    body = _bounded(_inlined(rest, css) if css else _CLEANER.clean(rest))
     html = (
         f'<!doctype html>\n<html lang="{escape(language)}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"></head><body>{body}</body></html>\n'
@@ -120,15 +132,32 @@ def _without_styles(source: str) -> tuple[str, str]:
     return "".join([*rest, source[position:]]), "\n".join(styles)
 
 
-def _inlined(source: str, css: str, elements: int) -> str:
+def _formatting_of(source: str) -> int:
+    """How many formatting elements can be open at once: a parser keeps three of those that are alike."""
+    found = Counter(tag[0] if tag[1] else tag.start() for tag in _FORMATTING.finditer(source))
+    return sum(min(count, 3) for count in found.values())
+
+
+def _bounded(made: str) -> str:
+    if len(made) > HTML_CHARS_MAX:
+        raise MailTooLarge(
+            f"the HTML has {len(made)} characters when its tags are closed and its styles are put in; "
+            f"the limit is {HTML_CHARS_MAX}"
+        )
+    return made
+
+
+def _inlined(source: str, css: str) -> str:
+    clean = _bounded(_CLEANER_BEFORE_INLINING.clean(source))
     pieces = css.count("{") + css.count(",") + css.count(";")
-    if len(css) > CSS_CHARS_MAX or elements * pieces * pieces > STYLE_WORK_MAX:
+    elements = len(_OPENING.findall(clean))
+    is_too_much = elements * pieces * pieces > STYLE_WORK_MAX or elements * len(css) > STYLE_CHARS_MAX
+    if len(css) > CSS_CHARS_MAX or is_too_much:
         raise MailTooLarge(f"{pieces} styles for {elements} elements are too many; use fewer rules")
-    clean = _CLEANER_BEFORE_INLINING.clean(source)
     if _depth(clean) > DEPTH_MAX:
         raise MailTooLarge(f"the HTML is nested deeper than {DEPTH_MAX}; close its tags, or nest less")
     try:
-        return _CLEANER.clean(_INLINER.inline_fragment(clean, css))
+        return _CLEANER.clean(_bounded(_INLINER.inline_fragment(clean, css)))
     except InlineError as error:
         raise MailTooLarge(f"the styles cannot be read: {error}") from None
 

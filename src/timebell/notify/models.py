@@ -1,4 +1,4 @@
-"""The nouns of notify, as frozen records that are checked when they are made."""
+"""The nouns of notify, as frozen records. Whoever takes one checks it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def note_columns(notes: Sequence[Note]) -> dict[str, list[Any]]:
         "urgencies": [intent.urgency for intent in intents],
         "routes": [_route_json(intent) for intent in intents],
         "guards": [intent.guard for intent in intents],
-        "contexts": [orjson.dumps(intent.context).decode() for intent in intents],
+        # What is no JSON was refused with the payload of the job; left are the driver's own ids.
+        "contexts": [orjson.dumps(intent.context, default=str).decode() for intent in intents],
         "subjects": [note.subject for note in notes],
         "keys": [note.key for note in notes],
         "digests": [_digest_json(intent) for intent in intents],

@@ -16,7 +16,8 @@ from timebell.kernel import Timebell
 from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.kernel.models import check_id, check_name
 from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
-from timebell.notify.models import Attempt, Check, Delivery, Notification, Route
+from timebell.notify.intents import route_from
+from timebell.notify.models import Attempt, Check, Delivery, Notification
 from timebell.notify.notification_store import NotificationStore
 from timebell.notify.reasons import NotificationState
 
@@ -101,7 +102,8 @@ class Notifications:
     async def needs_attention(
         self, *, tenant: str = DEFAULT_TENANT, limit: int = 50, cursor: str | None = None
     ) -> Page[Notification]:
-        """What failed, what may or may not have been told, and what lacks a value; the oldest first."""
+        """What failed, what may or may not have been told, what lacks a value, and what was given up with its job; the
+        oldest first."""
         check_name("tenant", tenant, required=True)
         check_limit(limit)
         after = decode_cursor("attention", cursor)
@@ -111,8 +113,6 @@ class Notifications:
 
 
 def notification_of(row: Row) -> Notification:
-    route = orjson.loads(row["route"])
-    first = route["first"]
     return Notification(
         id=row["id"],
         tenant=row["tenant"],
@@ -122,7 +122,7 @@ def notification_of(row: Row) -> Notification:
         topic=row["topic"],
         message_class=row["class"],
         urgency=row["urgency"],
-        route=Route(first=first if first == "preferred" else tuple(first), also=tuple(route.get("also", ()))),
+        route=route_from(orjson.loads(row["route"])),
         context=orjson.loads(row["context"]),
         due_at=_utc(row["due_at"]),
         state=row["state"],

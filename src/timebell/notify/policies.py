@@ -50,6 +50,7 @@ class Policies:
         """
         check_transaction(tx)
         check_whole("if_revision", if_revision, 0, REVISION_MAX)
+        check_name("actor", actor)
         checked = checked_policy(changes)
         row = await self._store.read_policy(tx.session, tenant=tx.tenant)
         revision: int = 0 if row is None else row["revision"]
@@ -151,8 +152,8 @@ def _cap(field: str, value: Any) -> dict[str, Any]:
     check_known(f"{field}.", value.keys() - {"count", "per", "per_seconds", "channel"})
     per = value.get("per", value.get("per_seconds"))
     seconds = per.total_seconds() if isinstance(per, timedelta) else per
-    for name in ("count", "per"):
-        if {"count": value.get("count"), "per": seconds}[name] is None:
+    for name, said in (("count", value.get("count")), ("per", seconds)):
+        if said is None:
             raise InvalidInput("is missing; a cap is a count per duration", field=f"{field}.{name}")
     check_whole(f"{field}.count", value["count"], 1, CAP_COUNT_MAX)
     check_between(f"{field}.per", seconds, 1, CAP_DAYS_MAX * 86_400)
@@ -184,7 +185,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "on_quiet": _mapped(_choice(*get_args(Urgency)), _choice(*get_args(OnQuiet))),
     "caps": _listed(_cap),
     "providers": _mapped(lambda field, value: checked_channel(value, field), _listed(_provider, at_least=1)),
-    "sender": _mapped(_choice("email", "email_name", "name", "reply_to", "sms", "whatsapp"), _sender),
+    "sender": _mapped(_choice("email", "email_name", "reply_to", "sms", "whatsapp"), _sender),
     "attempts_max": _whole(1, 20),
     "retry_delays_seconds": _listed(_number(0, _DELAY_SECONDS_MAX), at_least=1),
     "report_wait_seconds": _number(0, _DELAY_SECONDS_MAX),

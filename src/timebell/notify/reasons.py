@@ -46,6 +46,7 @@ REASONS: Final[dict[str, str]] = {
     "bounced": "the address refused it after the provider had taken it",
     "complained": "the recipient called it unwanted",
     "exhausted": "every attempt failed",
+    "given_up": "its job kept breaking, or cannot be done, and waits for an operator",
     # suppressed
     "demo": "demo mode lets nothing leave; the outbox shows it",
     # uncertain

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.clock import Ids
-from timebell.errors import InvalidInput, NotFound, RevisionConflict
+from timebell.errors import NotFound, RevisionConflict
 from timebell.kernel.bell import Timebell
 from timebell.kernel.models import check_name, check_whole
 from timebell.kernel.transaction import Transaction, check_transaction
@@ -41,10 +41,13 @@ class RecipientChanges:
         self.suppressions = SuppressionStore(bell.clock)
         self.ids = Ids(bell.chance)
 
-    async def lock(self, tx: Transaction, id: UUID, if_revision: int | None = None) -> Recipient:
+    async def lock(
+        self, tx: Transaction, id: UUID, *, actor: str | None, if_revision: int | None = None
+    ) -> Recipient:
         """The recipient as it is now, which nobody else changes until the transaction ends."""
         check_transaction(tx)
         check_recipient_id(id)
+        check_name("actor", actor)
         check_whole("if_revision", if_revision, 0, REVISION_MAX)
         locked = await self.store.lock_recipient(tx.session, tenant=tx.tenant, id=id)
         if locked is None or locked["erased_at"] is not None:
@@ -67,16 +70,15 @@ class RecipientChanges:
         addresses = list({(one.kind, one.value): one for one in addresses}.values())
         if not addresses:
             return []
-        if len(addresses) > ADDRESSES_MAX:
-            raise InvalidInput(
-                f"{len(addresses)} are too many; a recipient has at most {ADDRESSES_MAX}", field="addresses"
-            )
         ids = await self.store.insert_addresses(
             tx.session,
             tenant=tx.tenant,
             recipient_id=id,
             ids=self.ids.many(len(addresses)),
             addresses=addresses,
+        )
+        await self.suppressions.lock_addresses(
+            tx.session, tenant=tx.tenant, recipient_id=id, is_erasure=False
         )
         reached = [
             (channel, one.value)
@@ -96,7 +98,6 @@ class RecipientChanges:
         self, tx: Transaction, id: UUID, name: str, data: Mapping[str, Any], actor: str | None
     ) -> None:
         """Events outlive an erasure: they say which terms, topics and channels changed, and no name or address."""
-        check_name("actor", actor)
         await self.bell.record(tx, name, data, subject=f"recipient:{id}", actor=actor)
 
     async def hasten(self, tx: Transaction, id: UUID, reasons: Sequence[str] = WAITS) -> None:

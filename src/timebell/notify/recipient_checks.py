@@ -7,7 +7,7 @@ from datetime import time
 from typing import Any, Final, cast
 from uuid import UUID
 
-from timebell.errors import InvalidInput
+from timebell.errors import InvalidInput, UnknownTimezone
 from timebell.kernel.models import check_name
 from timebell.notify.languages import checked_language
 from timebell.notify.models import QuietHours
@@ -21,11 +21,6 @@ _QUIET_FIELDS = frozenset({"start", "end", "days", "time_bound", "channels"})
 def check_recipient_id(value: object, field: str = "id") -> None:
     if not isinstance(value, UUID):
         raise InvalidInput(f"{value!r:.100} is not a UUID; give the id of a recipient", field=field)
-
-
-def check_flag(field: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{value!r:.100} is neither true nor false", field=field)
 
 
 def check_known(field: str, values: Collection[str]) -> None:
@@ -46,7 +41,10 @@ def checked_topic(value: object, field: str = "topic") -> str | None:
 
 def checked_timezone(value: object, field: str = "timezone") -> str:
     check_name(field, value, required=True)
-    zone(str(value))
+    try:
+        zone(str(value))
+    except UnknownTimezone as error:
+        raise UnknownTimezone(str(error).removeprefix("timezone: "), field=field) from None
     return str(value)
 
 
@@ -88,8 +86,9 @@ def _checked_external_id(value: object) -> str | None:
 
 
 def _checked_opt_in(value: object) -> bool:
-    check_flag("whatsapp_opt_in", value)
-    return bool(value)
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{value!r:.100} is neither true nor false", field="whatsapp_opt_in")
+    return value
 
 
 _TERMS: Final[Mapping[str, Callable[[Any], object]]] = {

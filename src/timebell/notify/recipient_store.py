@@ -19,6 +19,9 @@ class RecipientStore(NotifyStore):
         """False where the external id is another's."""
         return bool(await self._run(session, "insert_recipient", **values))
 
+    async def lock_external_id(self, session: Session, *, tenant: str, external_id: str) -> None:
+        await self._run(session, "lock_external_id", tenant=tenant, external_id=external_id)
+
     async def update_recipient(self, session: Session, **values: object) -> bool:
         """False where the external id is another's."""
         return bool(await self._run(session, "update_recipient", **values))
@@ -63,11 +66,8 @@ class RecipientStore(NotifyStore):
 
     async def delete_addresses(
         self, session: Session, *, tenant: str, recipient_id: UUID, ids: list[UUID]
-    ) -> bool:
-        """Whether the recipient had any of them."""
-        return bool(
-            await self._run(session, "delete_addresses", tenant=tenant, recipient_id=recipient_id, ids=ids)
-        )
+    ) -> None:
+        await self._run(session, "delete_addresses", tenant=tenant, recipient_id=recipient_id, ids=ids)
 
     async def insert_opt_out(
         self, session: Session, *, tenant: str, recipient_id: UUID, topic: str, channel: str, source: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +59,7 @@ class Recipients:
     ) -> Recipient:
         """A new recipient. Without a language or timezone it has those of the tenant's policy."""
         check_transaction(tx)
+        check_name("actor", actor)
         terms = checked_terms(
             {
                 "name": name,
@@ -71,7 +72,9 @@ class Recipients:
             }
         )
         ways = [*_direct_addresses({"email": email, "phone": phone}), *_checked_addresses(addresses)]
+        _check_room(ways)
         id = self._changes.ids.new()
+        await self._lock_external_id(tx, external_id)
         columns = _columns({"language": None, "timezone": None, **terms})
         if not await self._store.insert_recipient(tx.session, tenant=tx.tenant, id=id, **columns):
             raise _taken(external_id)
@@ -90,20 +93,24 @@ class Recipients:
     ) -> Recipient:
         """Change the terms that are named, and leave the others; None takes back what may be absent.
 
-        The terms are those of `add`. An `email` or `phone` takes the place of every address of its kind. With
-        `if_revision`, somebody else's change in between is refused and not overwritten.
+        The terms are those of `add`, but for its `addresses`: those come and go one by one. An `email` or `phone` takes
+        the place of every address of its kind. With `if_revision`, somebody else's change in between is refused and not
+        overwritten.
         """
-        current = await self._changes.lock(tx, id, if_revision)
+        current = await self._changes.lock(tx, id, actor=actor, if_revision=if_revision)
         wanted = {name: value for name, value in changes.items() if name not in _DIRECT}
         terms = {name: getattr(current, name) for name in TERMS} | checked_terms(wanted)
         direct = {name: value for name, value in changes.items() if name in _DIRECT}
         ways = _direct_addresses(direct)
         stale = _stale(current, direct, ways)
         fresh = [one for one in ways if not _is_known(current, one)]
+        _check_room([*(one for one in current.addresses if one not in stale), *fresh])
         changed = [name for name in TERMS if terms[name] != getattr(current, name)]
         moved = sorted({one.kind for one in (*stale, *fresh)})
         if not changed and not moved:
             return current
+        if "external_id" in changed:
+            await self._lock_external_id(tx, terms["external_id"])
         columns = _columns(terms)
         if not await self._store.update_recipient(tx.session, tenant=tx.tenant, id=id, **columns):
             raise _taken(terms["external_id"])
@@ -117,14 +124,9 @@ class Recipients:
         self, tx: Transaction, id: UUID, address: Address, *, actor: str | None = None
     ) -> Address:
         """One more way to reach a recipient. One that it had already is taken for good again."""
-        current = await self._changes.lock(tx, id)
+        current = await self._changes.lock(tx, id, actor=actor)
         checked = checked_address(address)
-        known = {(one.kind, one.value) for one in current.addresses}
-        if (checked.kind, checked.value) not in known and len(known) >= ADDRESSES_MAX:
-            raise InvalidInput(
-                f"the recipient has {ADDRESSES_MAX} already; remove one with remove_address first",
-                field="address",
-            )
+        _check_room([*current.addresses, checked])
         (address_id,) = await self._changes.write_addresses(tx, id, [checked])
         await self._note_addresses(tx, id, checked.kind, actor)
         after = await self._changes.read(tx, id)
@@ -133,7 +135,7 @@ class Recipients:
     async def remove_address(
         self, tx: Transaction, id: UUID, address_id: UUID, *, actor: str | None = None
     ) -> None:
-        current = await self._changes.lock(tx, id)
+        current = await self._changes.lock(tx, id, actor=actor)
         removed = [one for one in current.addresses if one.id == address_id]
         if not removed:
             raise NotFound(f"the recipient {id} has no address {address_id}")
@@ -141,7 +143,7 @@ class Recipients:
         await self._note_addresses(tx, id, removed[0].kind, actor)
 
     async def erase(self, tx: Transaction, id: UUID, *, actor: str | None = None) -> Erasure:
-        """Forget who a recipient is and what it was told. What was owed to it is withdrawn."""
+        """Forget who a recipient is and what it was told. What was owed to it is withdrawn, or skipped when due."""
         return await self._eraser.erase(tx, id, actor=actor)
 
     async def get(self, id: UUID, *, tenant: str = DEFAULT_TENANT) -> Recipient:
@@ -177,6 +179,11 @@ class Recipients:
         if row is None or row["erased_at"] is not None:
             raise no_recipient(name)
         return recipient_of(row)
+
+    async def _lock_external_id(self, tx: Transaction, external_id: str | None) -> None:
+        """Two who give the same at the same time: the second is refused, and not by the database."""
+        if external_id is not None:
+            await self._store.lock_external_id(tx.session, tenant=tx.tenant, external_id=external_id)
 
     async def _remove_addresses(self, tx: Transaction, id: UUID, addresses: Sequence[Address]) -> None:
         ids = [one.id for one in addresses if one.id is not None]
@@ -215,6 +222,16 @@ def _checked_addresses(addresses: object) -> list[Address]:
     if len(addresses) > ADDRESSES_MAX:
         raise InvalidInput(f"are too many; give at most {ADDRESSES_MAX}", field="addresses")
     return [checked_address(one, f"addresses[{place}]") for place, one in enumerate(addresses)]
+
+
+def _check_room(addresses: Iterable[Address]) -> None:
+    """One that is stated again is not one more."""
+    count = len({(one.kind, one.value) for one in addresses})
+    if count > ADDRESSES_MAX:
+        raise InvalidInput(
+            f"would be {count}, and a recipient has at most {ADDRESSES_MAX}; leave some out, or remove_address first",
+            field="addresses",
+        )
 
 
 def _stale(current: Recipient, direct: Mapping[str, str | None], ways: Sequence[Address]) -> list[Address]:

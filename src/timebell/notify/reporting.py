@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
@@ -19,6 +19,7 @@ from timebell.db.pool import Row
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell, Transaction
 from timebell.kernel.models import check_name
+from timebell.notify.answers import storable
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.provider import Channel, Report, ReportKind
 from timebell.notify.report_store import ReportStore
@@ -29,6 +30,7 @@ REPORTS_MAX: Final = 2_000
 _ID_MAX: Final = 300
 _REASON_MAX: Final = 300
 _KINDS: Final = get_args(ReportKind)
+_ERASED: Final = "erased:"
 
 Outcome = Literal["applied", "kept", "known", "unknown"]
 
@@ -61,7 +63,7 @@ class _About:
 
     @property
     def is_erased(self) -> bool:
-        return self.address.startswith("erased:")
+        return self.address.startswith(_ERASED)
 
 
 class Reports:
@@ -114,6 +116,7 @@ class Reports:
     async def _take(self, tx: Transaction, provider: str, abouts: Sequence[_About]) -> dict[str, Outcome]:
         """Those of one tenant. Locks are taken in the order in which a delivery's run and an erasure take them."""
         outcomes: dict[str, Outcome] = {about.report.report_id: "known" for about in abouts}
+        abouts = await self._without_the_erased(tx, abouts)
         columns = _columns(
             [about.report for about in abouts],
             [about.delivery_id for about in abouts],
@@ -149,6 +152,15 @@ class Reports:
         )
         await self._tell_notifications(tx, provider, abouts, outcomes)
         return outcomes
+
+    async def _without_the_erased(self, tx: Transaction, abouts: Sequence[_About]) -> Sequence[_About]:
+        """Who was erased since the delivery was found has no address any more, and must not get it back."""
+        living = await self._store.hold_living(
+            tx.session, tenant=tx.tenant, ids=sorted({about.recipient_id for about in abouts})
+        )
+        return [
+            about if about.recipient_id in living else replace(about, address=_ERASED) for about in abouts
+        ]
 
     async def _stop(self, tx: Transaction, provider: str, about: _About) -> None:
         """What a report says of the address, or of what its owner wants, holds for all that is to come."""
@@ -252,7 +264,7 @@ def _body(about: _About) -> dict[str, Any]:
     report = about.report
     if report.reason is None or about.is_erased:
         return {"is_permanent": report.is_permanent}
-    return {"is_permanent": report.is_permanent, "said": report.reason[:_REASON_MAX]}
+    return {"is_permanent": report.is_permanent, "said": storable(report.reason[:_REASON_MAX])}
 
 
 def _columns(

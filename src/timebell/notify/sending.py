@@ -83,6 +83,11 @@ class Sender:
         self._providers = providers
         self._counted: set[tuple[str, Channel | None]] = set()
         self._has_called = False
+        self._leased: dict[str, datetime] = {}
+        if job.cursor is not None and "start" in job.cursor:
+            name, start_at = job.cursor["start"]
+            self._leased[name] = datetime.fromisoformat(start_at)
+        self.may_be_reported = any(one.traits.reports for one in providers)
         self.has_untaken = False
         self.cursor: dict[str, Any] = {}
 
@@ -95,7 +100,8 @@ class Sender:
         for each in known.tried:
             if each.is_open:
                 started = Started(delivery_id=each.id, number=each.number, started_at=each.updated_at)
-                await self._caller.record(started, Uncertain(reason="crashed"))
+                if await self._caller.record(started, Uncertain(reason="crashed")) is not None:
+                    raise Stopped("a report told what became of it")
                 each = replace(
                     each, is_open=False, state="uncertain", reason="crashed", updated_at=known.facts.now
                 )
@@ -129,6 +135,7 @@ class Sender:
         rendered = await self._caller.render(facts, "inbox")
         if isinstance(rendered, Unrendered):
             return self._unrendered(facts, "inbox", rendered)
+        await self._go_ahead()
         await self._caller.show(rendered)
         return Ended(channel="inbox", standing=Standing("sent", "shown"))
 
@@ -204,13 +211,17 @@ class Sender:
         no_room = await self._take_cap(facts, candidate.channel)
         if no_room is not None:
             return no_room
-        if self._has_called and not await self._job.heartbeat():
-            raise Stopped("it was cancelled while it was being told")
+        await self._go_ahead()
         self._has_called = True
         tried = before.get(provider.name)
         called = await self._caller.call(facts, candidate, provider, rendered, tried)
         await self._job.destinations.answered(leave, error_class_of(called.answer))
         return await self._after(facts, candidate, provider, called)
+
+    async def _go_ahead(self) -> None:
+        """After a call, which may have taken long, it is asked whether it is still to be told."""
+        if self._has_called and not await self._job.heartbeat():
+            raise Stopped("it was cancelled while it was being told")
 
     async def _after(
         self, facts: Facts, candidate: Candidate, provider: Provider, called: Called
@@ -219,6 +230,8 @@ class Sender:
         if called.overtaken is not None:
             if called.overtaken.state in TOLD:
                 return Ended(channel=candidate.channel, standing=called.overtaken, checks=checks)
+            if called.overtaken.state != "failed":
+                raise Stopped("another node has its job, and has tried it since")
             return RuledOut(
                 reason=called.overtaken.reason or "rejected", address=candidate.value, checks=checks
             )
@@ -327,18 +340,19 @@ class Sender:
         return RuledOut(reason="capped", checks=tuple(held.checks)) if isinstance(held, Skip) else held
 
     async def _start_at(self, facts: Facts, provider: Provider) -> datetime | None:
-        """When the provider's rate allows the call; None: now. A start that was waited for is not asked for again."""
+        """When the provider's rate allows the call; None: now. A start that is waited for is not asked for again, and
+        is used once."""
         rate = provider.traits.rate_per_second
         if rate is None:
             return None
-        name, leased = (self._job.cursor or {}).get("start", (None, ""))
-        if name == provider.name:
-            start_at = datetime.fromisoformat(leased)
-            if facts.now < start_at:
-                return start_at
-            if facts.now - start_at <= _START_LATENESS_MAX:
-                return None
-        return await self._desk.provider_start(provider.name, rate)
+        start_at = self._leased.get(provider.name)
+        if start_at is None or facts.now - start_at > _START_LATENESS_MAX:
+            start_at = await self._desk.provider_start(provider.name, rate)
+        if start_at is not None and facts.now < start_at:
+            self._leased[provider.name] = start_at
+            return start_at
+        self._leased.pop(provider.name, None)
+        return None
 
     def _providers_for(self, channel: Channel, policy: Policy) -> list[Provider]:
         able = {one.name: one for one in self._providers if channel in one.traits.channels}

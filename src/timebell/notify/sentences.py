@@ -69,15 +69,16 @@ def summary(notification: Notification, deliveries: Iterable[Delivery] = (), tim
     state, reason = notification.state, notification.reason
     why = REASONS.get(reason or "", reason or "")
     until = None if notification.held_until is None else instant(notification.held_until, timezone)
+    is_held = until is not None and notification.settled_at is None
     where = _where(each.channel for each in deliveries if each.state == state)
     match state:
         case "pending":
             return f"It has not been told yet; it is due at {instant(notification.due_at, timezone)}."
         case "held":
             return f"It is held until {until}: {why}."
-        case "skipped" if notification.settled_at is None:
+        case "skipped" if is_held:
             return f"It is held until {until} for somebody to mend it: {why}."
-        case "uncertain" if notification.settled_at is None:
+        case "uncertain" if is_held:
             return f"It may have been told already. Until {until}, {why}."
         case "skipped":
             return f"It was not told: {why}."

@@ -21,7 +21,7 @@ from timebell.notify.provider import Channel
 from timebell.notify.recipients import Recipients
 from timebell.notify.reporting import Reports
 from timebell.notify.suppressions import Suppressions
-from timebell.notify.telling import Teller, Told
+from timebell.notify.telling import DELIVER, Teller, Told
 from timebell.notify.templates import Templates
 from timebell.notify.unsubscribing import Unsubscribing
 
@@ -112,7 +112,9 @@ class Notify:
         actor: str | None = None,
     ) -> list[Cancelled]:
         """Take back what was not told yet, one by its id or all about a subject, with a truthful answer for each."""
-        answers = await self._bell.cancel(tx, id=id, subject=subject, reason=reason, actor=actor)
+        answers = await self._bell.cancel(
+            tx, id=id, subject=subject, kind=DELIVER, reason=reason, actor=actor
+        )
         cancelled = [one.id for one in answers if one.answer == "cancelled"]
         await self._teller.withdraw(tx, answers)
         if cancelled:

@@ -28,6 +28,13 @@ class SuppressionStore(NotifyStore):
     ) -> Sequence[Row]:
         return await self._run(session, "find_suppressions", tenant=tenant, channel=channel, address=address)
 
+    async def lock_addresses(
+        self, session: Session, *, tenant: str, recipient_id: UUID, is_erasure: bool
+    ) -> None:
+        await self._run(
+            session, "lock_addresses", tenant=tenant, recipient_id=recipient_id, is_erasure=is_erasure
+        )
+
     async def hide_suppressions(self, session: Session, *, tenant: str, recipient_id: UUID) -> None:
         await self._run(session, "hide_suppressions", tenant=tenant, recipient_id=recipient_id)
 

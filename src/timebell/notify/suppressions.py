@@ -167,7 +167,8 @@ def _decode_cursor(cursor: str | None) -> tuple[str, str, str]:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         name, channel, address, message_class = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
         for part in (channel, address, message_class):
-            check_name("cursor", part or "-", longest=_CURSOR_MAX, required=True)
+            if part != "":
+                check_name("cursor", part, longest=_CURSOR_MAX, required=True)
         if name != "suppressions":
             raise ValueError("of another list")
     except (ValueError, TypeError, AttributeError, UnicodeError, binascii.Error, InvalidInput):

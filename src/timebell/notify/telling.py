@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +30,8 @@ from timebell.notify.templates import Pinned, Templates
 DELIVER = "notify.deliver"
 TELL_MAX = 10_000
 KEY_LIFETIME = timedelta(days=90)
+# Before everything: what is planned then is planned alike at every instant.
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +97,21 @@ class Teller:
         """The step of an agenda that tells it. With the anchor, quiet hours are seen coming."""
         if tell.due_at is not None or tell.key is not None or tell.subject is not None:
             raise InvalidInput("a step has its own key, instant and subject; leave those out", field="tell")
-        bare = Step(kind=DELIVER, urgency=tell.urgency, **step)
+        check_tell(tell)
+        try:
+            bare = Step(kind=DELIVER, urgency=tell.urgency, **step)
+        except TypeError as error:
+            raise InvalidInput(f"step: {error}") from None
         if anchor is None and bare.at is None:
             ((intent,), _) = await self._planned(tx, [tell])
             intent = replace(intent, expires_after=bare.expires_after)
             return replace(bare, payload=intent.payload(), expires_after=None)
         due_at = bare.due_at(anchor)
-        expires_at = bare.expiry(due_at) or tell.expires_at
-        ((intent,), (early,)) = await self._planned(tx, [replace(tell, due_at=due_at, expires_at=expires_at)])
-        if early != due_at:
-            bare = replace(bare, offset=None, at=early)
+        ends = [at for at in (bare.expiry(due_at), tell.expires_at) if at is not None]
+        asked = replace(tell, due_at=due_at, expires_at=min(ends, default=None))
+        ((intent,), (early,)) = await self._planned(tx, [asked], now=_EVER)
+        if early is not None and early != due_at:
+            bare = _brought_forward(bare, due_at, early)
         # The delivery minds the expiry itself, so that it is known why the recipient was not told.
         return replace(bare, payload=intent.payload(), expires_after=None, expires_at=None)
 
@@ -153,9 +160,9 @@ class Teller:
         return len(moved)
 
     async def _planned(
-        self, tx: Transaction, tells: Sequence[Tell]
+        self, tx: Transaction, tells: Sequence[Tell], *, now: datetime | None = None
     ) -> tuple[list[Intent], list[datetime | None]]:
-        """What each will be told with, and when it is due."""
+        """What each will be told with, and when it is due; as if it were planned `now`, where that is given."""
         for tell in tells:
             check_tell(tell)
         asked = list(dict.fromkeys((tell.template, tell.template_version) for tell in tells))
@@ -172,7 +179,7 @@ class Teller:
                 raise NotFound(f"recipient: there is no {tell.recipient}; add it first")
             intent = _intent(tell, pinned[tell.template, tell.template_version])
             intents.append(intent)
-            due_ats.append(_due(tell.due_at, intent, people[tell.recipient], policy))
+            due_ats.append(_due(tell.due_at, intent, people[tell.recipient], policy, now))
         return intents, due_ats
 
     async def _policy(self, tx: Transaction) -> Policy:
@@ -198,10 +205,23 @@ def _intent(tell: Tell, template: Pinned) -> Intent:
     )
 
 
-def _due(due_at: datetime | None, intent: Intent, row: Row, policy: Policy) -> datetime | None:
+def _brought_forward(step: Step, due_at: datetime, early: datetime) -> Step:
+    """The step at an earlier instant, which is the same whenever it is stated, so that what was told is known as done.
+
+    It is late when it would have been late at the instant that it was due.
+    """
+    if step.late == "run":
+        return replace(step, offset=None, at=early)
+    return replace(step, offset=None, at=early, late="grace", grace=step.grace + (due_at - early))
+
+
+def _due(
+    due_at: datetime | None, intent: Intent, row: Row, policy: Policy, now: datetime | None
+) -> datetime | None:
     """The instant asked for, or one before the quiet hours that would make it too late."""
     if due_at is None or intent.expires_at is None or row["quiet_hours"] is None:
         return due_at
+    recipient = recipient_of(row)
     return plan(
-        Facts(now=row["now"], intent=intent, due_at=due_at, recipient=recipient_of(row), policy=policy)
+        Facts(now=now or row["now"], intent=intent, due_at=due_at, recipient=recipient, policy=policy)
     )

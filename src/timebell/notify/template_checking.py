@@ -11,9 +11,11 @@ import orjson
 
 from timebell.errors import InvalidTemplate
 from timebell.kernel.models import check_name
+from timebell.notify.intents import KEY_MAX
 from timebell.notify.languages import checked_language
 from timebell.notify.models import MessageClass
 from timebell.notify.provider import CHANNELS, Channel
+from timebell.notify.recipient_checks import checked_topic
 from timebell.notify.rendering import UnreadableText, marks_of, parse_text
 from timebell.notify.template_models import (
     GIVEN,
@@ -42,7 +44,7 @@ _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 def checked_key(key: object) -> str:
-    check_name("key", key, required=True)
+    check_name("key", key, longest=KEY_MAX, required=True)
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InvalidTemplate(
             f"{key!r:.60} is not a key; use small letters, digits, dots, dashes and underscores", field="key"
@@ -57,7 +59,7 @@ def checked_draft(draft: TemplateDraft) -> TemplateDraft:
             "must be a TemplateDraft; give TemplateDraft(key=..., texts=[...])", field="draft"
         )
     key = checked_key(draft.key)
-    check_name("topic", draft.topic)
+    checked_topic(draft.topic)
     if draft.message_class not in get_args(MessageClass):
         raise InvalidTemplate("must be 'transactional' or 'marketing'", field="message_class")
     variables = _checked_variables(draft.variables)

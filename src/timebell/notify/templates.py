@@ -16,6 +16,7 @@ from timebell.kernel.models import check_name, check_whole
 from timebell.kernel.paging import Page, check_limit
 from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.notify.compiled import CompiledTemplate
+from timebell.notify.intents import VERSION_MAX
 from timebell.notify.languages import checked_language
 from timebell.notify.models import MessageClass, Recipient
 from timebell.notify.provider import CHANNELS, Channel
@@ -42,7 +43,7 @@ from timebell.notify.template_rows import (
 )
 from timebell.notify.template_store import Asked, TemplateStore
 
-CACHED_CHARS_MAX = 10_000_000
+CACHED_CHARS_MAX = 20_000_000
 CACHED_TEMPLATES_MAX = 2_000
 
 
@@ -89,7 +90,7 @@ class Templates:
         """Make an earlier version of the tenant's own the current one; None goes back to what is shipped."""
         check_transaction(tx)
         checked_key(key)
-        check_whole("version", version, 1, 2**31 - 1)
+        check_whole("version", version, 1, VERSION_MAX)
         async with tx.all_or_nothing():
             await self._store.lock_template(tx.session, tenant=tx.tenant, key=key)
             await self._store.retire_template(tx.session, tenant=tx.tenant, key=key)
@@ -157,7 +158,7 @@ class Templates:
 
     async def read(self, key: str, *, tenant: str, version: int | None = None) -> Template:
         check_name("tenant", tenant, required=True)
-        check_whole("version", version, 1, 2**31 - 1)
+        check_whole("version", version, 1, VERSION_MAX)
         compiled = await self.find(tenant, checked_key(key), version)
         if compiled is None:
             raise _no_template(key, version)
@@ -179,7 +180,7 @@ class Templates:
         """The versions of a template, the newest first, shipped ones among them."""
         check_name("tenant", tenant, required=True)
         checked_key(key)
-        check_whole("before", before, 1, 2**31 - 1)
+        check_whole("before", before, 1, VERSION_MAX)
         check_limit(limit)
         async with self._bell.database.connection() as session:
             rows = await self._store.list_template_versions(
@@ -201,9 +202,13 @@ class Templates:
     ) -> Preview:
         """A saved template, or one that is not saved yet, as a reader would get it. Nothing is written or sent."""
         check_name("tenant", tenant, required=True)
+        check_whole("version", version, 1, VERSION_MAX)
         if channel not in CHANNELS:
             raise InvalidTemplate(f"must be one of {', '.join(CHANNELS)}", field="channel")
+        if not isinstance(context, Mapping):
+            raise InvalidTemplate("must be a mapping of names to values", field="context")
         checked_language((reader or Reader()).language, "reader.language")
+        checked_language(default_language, "default_language")
         if isinstance(template, TemplateDraft):
             compiled: CompiledTemplate | None = CompiledTemplate(as_template(checked_draft(template)))
         else:

@@ -24,7 +24,7 @@ from timebell.notify.provider import Channel
 from timebell.notify.recipient_checks import check_recipient_id, checked_channel, checked_topic
 
 PATH = "/u/"
-_TOKEN_MAX = 2_000
+_TOKEN_MAX = 3_000
 _PURPOSE = b"timebell unsubscribe v1"
 
 

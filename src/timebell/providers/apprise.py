@@ -14,11 +14,10 @@ from urllib.parse import quote
 
 from timebell.errors import ConfigurationError
 from timebell.notify.provider import Answer, Channel, Parcel, Rejected, Sent, Traits, Unavailable, Uncertain
+from timebell.providers.deadlines import deadline_around
 
 ADDRESS: Final = "{address}"
 TIMEOUT: Final = timedelta(seconds=20)
-# The provider's own answer says more than a deadline that runs out around it, so it comes first.
-ANSWER_MARGIN: Final = timedelta(seconds=5)
 URL_CHARS_MAX: Final = 2_000
 
 _SAMPLE: Final[dict[Channel, str]] = {
@@ -57,7 +56,7 @@ class Apprise:
         self._name = name
         self._timeout = timeout
         self._traits = Traits(
-            channels=frozenset({channel}), when_uncertain=when_uncertain, timeout=timeout + ANSWER_MARGIN
+            channels=frozenset({channel}), when_uncertain=when_uncertain, timeout=deadline_around(timeout)
         )
         if self._service(_SAMPLE[channel]) is None:
             raise ConfigurationError("url: Apprise does not know it; `apprise --details` lists what it takes")

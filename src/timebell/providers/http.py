@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -22,6 +22,7 @@ import orjson
 
 from timebell.errors import UnsafeUrl
 from timebell.notify.provider import Rejected, Unavailable, Uncertain
+from timebell.providers.lines import one_line
 from timebell.version import __version__
 
 BODY_BYTES_MAX: Final = 65_536
@@ -33,6 +34,8 @@ NOTE_LENGTH_MAX: Final = 300
 RETRY_AFTER_MAX: Final = timedelta(hours=24)
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_CONNECTED = "connection.connect_tcp.complete"
+_NOT_ENCRYPTED = "connection.start_tls.failed"
 _HANDED_OVER = "http11.send_request_body.started"
 
 
@@ -65,17 +68,29 @@ class NoReply:
     was_handed_over: bool = False
 
 
-@dataclass(slots=True)
 class _Progress:
-    was_handed_over: bool = False
+    """How far a call has come, as the library tells it on the way."""
 
-    async def note(self, event: str, _detail: Mapping[str, Any]) -> None:
+    def __init__(self) -> None:
+        self.was_handed_over = False
+        self._connection: Any = None
+
+    async def note(self, event: str, detail: Mapping[str, Any]) -> None:
         if event == _HANDED_OVER:
             self.was_handed_over = True
+        elif event == _CONNECTED:
+            self._connection = detail["return_value"]
+        elif event == _NOT_ENCRYPTED:
+            # The library forgets a connection whose handshake is given up, and the server would hold the other end.
+            await self._connection.aclose()
 
 
 class HttpCaller:
-    """Calls over HTTP. Neither proxies nor certificates nor passwords are taken from the environment."""
+    """Calls over HTTP. Neither proxies nor certificates nor passwords are taken from the environment.
+
+    There is no client of the library around the transport: it would write every URL into the log, and those of
+    webhooks and browsers are secrets; and it would keep the cookies of strangers.
+    """
 
     def __init__(
         self,
@@ -84,7 +99,7 @@ class HttpCaller:
         make_transport: Callable[[], httpx2.AsyncBaseTransport] | None = None,
     ) -> None:
         self._make_transport = make_transport or partial(plain_transport, verify)
-        self._client: httpx2.AsyncClient | None = None
+        self._transport: httpx2.AsyncBaseTransport | None = None
 
     async def call(
         self,
@@ -100,28 +115,26 @@ class HttpCaller:
         seconds = timeout.total_seconds()
         deadline = asyncio.get_running_loop().time() + seconds
         progress = _Progress()
-        client = self._open()
+        limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS_MAX))
         try:
             async with asyncio.timeout_at(deadline):
-                request = client.build_request(
+                request = httpx2.Request(
                     method,
                     url,
                     params=params,
                     headers={
                         "user-agent": f"timebell/{__version__}",
+                        "accept": "*/*",
                         "accept-encoding": "identity",
                         **(headers or {}),
                     },
                     content=content,
-                    timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS_MAX)),
-                    extensions={"trace": progress.note},
+                    extensions={"trace": progress.note, "timeout": limits.as_dict()},
                 )
-                response = await client.send(request, stream=True)
+                response = await self._open().handle_async_request(request)
         except (TimeoutError, httpx2.TimeoutException):
             return NoReply(reason="timed_out", was_handed_over=progress.was_handed_over)
-        except UnsafeUrl:
-            return NoReply(reason="unsafe_url")
-        except httpx2.InvalidURL:
+        except (UnsafeUrl, httpx2.InvalidURL):
             return NoReply(reason="unsafe_url")
         except httpx2.TransportError:
             reason: Literal["closed", "unreachable"] = "closed" if progress.was_handed_over else "unreachable"
@@ -129,16 +142,14 @@ class HttpCaller:
         return await _read(response, deadline)
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        if self._transport is not None:
+            await self._transport.aclose()
 
-    def _open(self) -> httpx2.AsyncClient:
+    def _open(self) -> httpx2.AsyncBaseTransport:
         """Made by the first call: certificates take a while to load, and a process may never call."""
-        if self._client is None:
-            self._client = httpx2.AsyncClient(
-                transport=self._make_transport(), follow_redirects=False, trust_env=False
-            )
-        return self._client
+        if self._transport is None:
+            self._transport = self._make_transport()
+        return self._transport
 
 
 def plain_transport(verify: ssl.SSLContext | None = None, *, keeps: bool = True) -> httpx2.AsyncHTTPTransport:
@@ -211,12 +222,12 @@ _UNSAID: Final = Refusal()
 
 
 def answer_to_refusal(
-    reply: Reply, refusal: Refusal = _UNSAID, *, hidden: str = ""
+    reply: Reply, refusal: Refusal = _UNSAID, *, hidden: Sequence[str] = ()
 ) -> Rejected | Unavailable | Uncertain:
     """What an answer other than success means, as the services have it in common.
 
     A wrong key or an empty purse is the account's fault and can be mended, so it counts as a service that is down: what
-    was to be told waits, or another service tells it. `hidden` is kept out of what is written down.
+    was to be told waits, or another service tells it. What is `hidden` is kept out of what is written down.
     """
     detail = _detail(reply, refusal, hidden)
     match reply.status:
@@ -263,25 +274,32 @@ def retry_after(reply: Reply) -> timedelta | None:
 
 def wait_until(instant: datetime | None, reply: Reply) -> timedelta | None:
     """From the server's time to an instant that it named."""
-    served_at = _date(reply.headers.get("date", ""))
-    if instant is None or served_at is None:
+    now = served_at(reply)
+    if instant is None or now is None:
         return None
-    return min(max(instant - served_at, timedelta(0)), RETRY_AFTER_MAX)
+    return min(max(instant - now, timedelta(0)), RETRY_AFTER_MAX)
+
+
+def served_at(reply: Reply) -> datetime | None:
+    """The server's own time when it answered."""
+    return _date(reply.headers.get("date", ""))
 
 
 def _date(text: str) -> datetime | None:
     try:
         parsed = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
-def _detail(reply: Reply, refusal: Refusal, hidden: str) -> Mapping[str, Any]:
-    detail: dict[str, Any] = {"status": reply.status}
-    if refusal.code:
-        detail["code"] = refusal.code[:NOTE_LENGTH_MAX]
-    if refusal.note:
-        note = refusal.note.replace(hidden, "…") if hidden else refusal.note
-        detail["note"] = note[:NOTE_LENGTH_MAX]
-    return detail
+def _detail(reply: Reply, refusal: Refusal, hidden: Sequence[str]) -> Mapping[str, Any]:
+    said = {"code": refusal.code, "note": refusal.note}
+    kept = {name: _kept(words, hidden) for name, words in said.items()}
+    return {"status": reply.status, **{name: words for name, words in kept.items() if words}}
+
+
+def _kept(words: str, hidden: Sequence[str]) -> str:
+    for each in filter(None, hidden):
+        words = words.replace(each, "…")
+    return one_line(words[:NOTE_LENGTH_MAX])

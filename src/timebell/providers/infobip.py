@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from timebell.errors import UnverifiedReport
 from timebell.notify.provider import (
     Answer,
+    Blame,
     Parcel,
     Rejected,
     Report,
@@ -25,6 +26,7 @@ from timebell.notify.provider import (
     Unavailable,
     Uncertain,
 )
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
     NoReply,
@@ -34,6 +36,7 @@ from timebell.providers.http import (
     answer_to_refusal,
     answer_to_silence,
     as_json,
+    served_at,
 )
 from timebell.providers.reports import check_length, header, instant, mapping, parse, records, text, uuid
 
@@ -41,6 +44,8 @@ SMS_PATH: Final = "/sms/3/messages"
 LOGS_PATH: Final = "/sms/3/logs"
 WHATSAPP_TEXT_PATH: Final = "/whatsapp/1/message/text"
 WHATSAPP_TEMPLATE_PATH: Final = "/whatsapp/1/message/template"
+# Its log has 48 hours (.../sms/logs-and-status-reports). Two less: our clock and its own may differ.
+LOGS_KEPT_FOR: Final = timedelta(hours=46)
 
 # Where a message stands: https://www.infobip.com/docs/developer-resources/api-fundamentals/message-status-codes
 _KINDS: Final[Mapping[str, ReportKind]] = {
@@ -56,6 +61,7 @@ _DUPLICATE: Final = "REJECTED_DUPLICATE_MESSAGE_ID"
 _OUR_ACCOUNT: Final = frozenset(
     {"REJECTED_NOT_ENOUGH_CREDITS", "REJECTED_PREPAID_PACKAGE_EXPIRED", "REJECTED_ROUTE_NOT_AVAILABLE"}
 )
+_OUR_SENDER: Final = frozenset({"REJECTED_SENDER", "REJECTED_SOURCE"})
 _FOR_NOW: Final = frozenset({"REJECTED_SYSTEM_ERROR", "REJECTED_NOT_REACHABLE", "REJECTED_FLOODING_FILTER"})
 _ADDRESS: Final = frozenset(
     {
@@ -95,12 +101,13 @@ class Infobip:
         self._sender = sender
         self._logins = [b"Basic " + base64.b64encode(login.encode()) for login in webhook_logins if login]
         self._caller = caller if caller is not None else HttpCaller()
+        self._timeout = timeout
         self._traits = Traits(
             channels=frozenset({channel}),
             can_look_up=channel == "sms",
             reports=bool(self._logins),
             rate_per_second=rate_per_second,
-            timeout=timeout,
+            timeout=deadline_around(timeout),
         )
 
     @property
@@ -123,18 +130,20 @@ class Infobip:
         outcome = await self._caller.call(
             "POST",
             self._base_url + path,
-            timeout=self._traits.timeout,
+            timeout=self._timeout,
             headers=self._headers(),
             content=content,
         )
-        return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome, parcel)
+        if isinstance(outcome, NoReply):
+            return answer_to_silence(outcome)
+        return _answer(outcome, hidden=(_number(parcel.address), self._api_key))
 
     async def look_up(self, parcel: Parcel) -> Answer:
-        """Its log of the last 48 hours: https://infobip.com/docs/api/channels/sms/logs-and-status-reports."""
+        """In its log: https://infobip.com/docs/api/channels/sms/logs-and-status-reports."""
         outcome = await self._caller.call(
             "GET",
             self._base_url + LOGS_PATH,
-            timeout=self._traits.timeout,
+            timeout=self._timeout,
             headers=self._headers(),
             params={"messageId": str(parcel.delivery_id), "limit": "1"},
         )
@@ -145,7 +154,11 @@ class Infobip:
         if not outcome.is_success or not isinstance(results, list):
             return Uncertain(reason="look_up_failed", detail={"status": outcome.status})
         found = [it for it in map(mapping, results) if it.get("messageId") == str(parcel.delivery_id)]
-        return _standing(found[0], was_asked=True) if found else Unavailable(reason="never_arrived")
+        if found:
+            return _standing(found[0], was_asked=True)
+        if not _would_show(outcome, parcel):
+            return Uncertain(reason="no_longer_known")
+        return Unavailable(reason="never_arrived")
 
     async def close(self) -> None:
         await self._caller.close()
@@ -209,7 +222,15 @@ def _number(phone: str) -> str:
     return phone.removeprefix("+")
 
 
-def _answer(reply: Reply, parcel: Parcel) -> Answer:
+def _would_show(log: Reply, parcel: Parcel) -> bool:
+    """Whether the log still has everything since the parcel was first tried, by the service's own clock."""
+    now = served_at(log)
+    if now is None or parcel.first_tried_at is None:
+        return False
+    return now - parcel.first_tried_at <= LOGS_KEPT_FOR
+
+
+def _answer(reply: Reply, *, hidden: Sequence[str]) -> Answer:
     said = mapping(reply.json())
     if reply.is_success:
         messages = said.get("messages")
@@ -220,7 +241,7 @@ def _answer(reply: Reply, parcel: Parcel) -> Answer:
         code=str(said.get("errorCode") or service.get("messageId") or ""),
         note=str(said.get("description") or service.get("text") or ""),
     )
-    return answer_to_refusal(reply, refusal, hidden=_number(parcel.address))
+    return answer_to_refusal(reply, refusal, hidden=hidden)
 
 
 def _standing(message: Mapping[str, Any], *, was_asked: bool = False) -> Answer:
@@ -238,8 +259,15 @@ def _standing(message: Mapping[str, Any], *, was_asked: bool = False) -> Answer:
     if name in _FOR_NOW and not was_asked:
         return Unavailable(reason="refused_for_now", detail=detail)
     if group in {"REJECTED", "UNDELIVERABLE", "EXPIRED"}:
-        return Rejected(reason="refused", blame="address" if name in _ADDRESS else "content", detail=detail)
+        return Rejected(reason="refused", blame=_blame(name), detail=detail)
     return Uncertain(reason="garbled", detail=detail)
+
+
+def _blame(status: str) -> Blame:
+    """Who is to blame for a refusal; a sender that this account may not use, another account may."""
+    if status in _OUR_SENDER:
+        return "account"
+    return "address" if status in _ADDRESS else "content"
 
 
 def _report(result: Mapping[str, Any]) -> Report | None:

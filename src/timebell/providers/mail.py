@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from email_validator import EmailNotValidError, ValidatedEmail, validate_email
 
 from timebell.errors import InvalidInput
 from timebell.notify.provider import Parcel
+from timebell.providers.lines import one_line
 
 ADDRESS_CHARS_MAX: Final = 320
 SUBJECT_CHARS_MAX: Final = 400
@@ -90,6 +90,10 @@ def message_id_of(parcel: Parcel, domain: str) -> str:
     return f"<{parcel.delivery_id}@{domain}>"
 
 
+def subject_of(parcel: Parcel) -> str:
+    return one_line(parcel.content.subject or "", SUBJECT_CHARS_MAX)
+
+
 def build_mail(parcel: Parcel, *, sender: str, sender_name: str | None = None) -> Mail:
     """The mail of a parcel; `sender` and `sender_name` are used where the tenant names none.
 
@@ -106,7 +110,7 @@ def build_mail(parcel: Parcel, *, sender: str, sender_name: str | None = None) -
     _set(message, "To", _mailbox("To", recipient, parcel.recipient_name))
     if reply_to := parcel.sender.get("reply_to"):
         _set(message, "Reply-To", f"<{read_address(reply_to, field='reply_to').spec}>")
-    _set(message, "Subject", _unstructured("Subject", _one_line(parcel.content.subject, SUBJECT_CHARS_MAX)))
+    _set(message, "Subject", _unstructured("Subject", subject_of(parcel)))
     if parcel.first_tried_at is not None:
         _set(message, "Date", _date(parcel.first_tried_at))
     _set(message, "Message-ID", message_id)
@@ -148,15 +152,6 @@ def _set(message: EmailMessage, name: str, line: str) -> None:
     message[name] = header
 
 
-def _one_line(text: str | None, chars_max: int) -> str:
-    """The text on one line: whatever ends a line, controls it or is no character becomes a space."""
-    plain = "".join(
-        " " if unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} else char for char in text or ""
-    )
-    line = " ".join(plain.split())
-    return line if len(line) <= chars_max else f"{line[: chars_max - 1].rstrip()}…"
-
-
 def _unstructured(name: str, line: str) -> str:
     if line.isascii() and "=?" not in line and len(name) + 2 + len(line) <= _LINE_CHARS:
         return line
@@ -164,7 +159,7 @@ def _unstructured(name: str, line: str) -> str:
 
 
 def _mailbox(name: str, address: MailAddress, display_name: str | None) -> str:
-    shown = _one_line(display_name, NAME_CHARS_MAX)
+    shown = one_line(display_name or "", NAME_CHARS_MAX)
     if not shown:
         return f"<{address.spec}>"
     quoted = '"' + re.sub(r'(["\\])', r"\\\1", shown) + '"'

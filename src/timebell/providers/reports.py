@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from timebell.errors import UnverifiedReport
+from timebell.providers.lines import one_line
 
 BODY_BYTES_MAX: Final = 1_000_000
 REPORTS_MAX: Final = 2_000
@@ -46,7 +47,9 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def text(value: Any) -> str | None:
-    return value[:TEXT_LENGTH_MAX] if isinstance(value, str) and value else None
+    """What can be kept of a text. A mail server's words come along in reports, and one that the database refuses would
+    hold up all that came with it."""
+    return one_line(value[:TEXT_LENGTH_MAX]) or None if isinstance(value, str) else None
 
 
 def uuid(value: Any) -> UUID | None:
@@ -61,7 +64,7 @@ def instant(value: Any) -> datetime | None:
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
-            return parsed if parsed.tzinfo is not None else None
+            return parsed.astimezone(UTC) if parsed.tzinfo is not None else None
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, tz=UTC)
     except (ValueError, OverflowError, OSError):

@@ -17,20 +17,20 @@ from timebell.notify.provider import (
     Unavailable,
     Uncertain,
 )
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
-    NoReply,
     Refusal,
     Reply,
     answer_to_garbage,
     answer_to_refusal,
-    answer_to_silence,
-    as_json,
     plain_key,
     retry_after,
 )
+from timebell.providers.mail import subject_of
+from timebell.providers.mail_account import MailAccount
 from timebell.providers.reports import check_length, instant, mapping, parse, text, uuid
-from timebell.providers.sender import Envelope, envelope_of, one_line, unsubscribe_headers
+from timebell.providers.sender import Envelope, unsubscribe_headers
 from timebell.providers.standard_webhooks import read_secret, verify
 
 BASE_URL: Final = "https://api.resend.com"
@@ -69,18 +69,21 @@ class Resend:
         rate_per_second: float | None = RATE_PER_SECOND,
     ) -> None:
         self._name = name
-        self._api_key = api_key
-        self._sender = sender
-        self._sender_name = sender_name
+        self._account = MailAccount(
+            url=f"{base_url.rstrip('/')}/emails",
+            api_key=api_key,
+            sender=sender,
+            sender_name=sender_name,
+            caller=caller if caller is not None else HttpCaller(),
+            timeout=timeout,
+        )
         self._secrets = [read_secret(secret, field="webhook_secrets") for secret in webhook_secrets]
-        self._base_url = base_url.rstrip("/")
-        self._caller = caller if caller is not None else HttpCaller()
         self._traits = Traits(
             channels=frozenset({"email"}),
             key_lifetime=KEY_LIFETIME,
             reports=bool(webhook_secrets),
             rate_per_second=rate_per_second,
-            timeout=timeout,
+            timeout=deadline_around(timeout),
         )
 
     @property
@@ -92,30 +95,17 @@ class Resend:
         return self._traits
 
     async def send(self, parcel: Parcel) -> Answer:
-        envelope = envelope_of(parcel, sender=self._sender, sender_name=self._sender_name)
-        if isinstance(envelope, Rejected):
-            return envelope
-        content = as_json(_message(parcel, envelope))
-        if isinstance(content, Rejected):
-            return content
-        outcome = await self._caller.call(
-            "POST",
-            f"{self._base_url}/emails",
-            timeout=self._traits.timeout,
-            headers={
-                "authorization": f"Bearer {self._api_key}",
-                "content-type": "application/json",
-                "idempotency-key": plain_key(parcel.key),
-            },
-            content=content,
-        )
-        return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome, parcel)
+        key = {"idempotency-key": plain_key(parcel.key)}
+        outcome = await self._account.post(parcel, _message, key)
+        if not isinstance(outcome, Reply):
+            return outcome
+        return _answer(outcome, hidden=(parcel.address, self._account.api_key))
 
     async def look_up(self, parcel: Parcel) -> Answer:
-        return Unavailable(reason="not_supported", error_class="permanent")
+        raise NotImplementedError("Resend is not asked what became of a mail; its traits say so")
 
     async def close(self) -> None:
-        await self._caller.close()
+        await self._account.caller.close()
 
     def read_reports(self, headers: Mapping[str, str], body: bytes, now: datetime) -> Sequence[Report]:
         """Its webhooks are Svix's: https://resend.com/docs/webhooks/verify-webhooks-requests."""
@@ -147,7 +137,7 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     message: dict[str, Any] = {
         "from": envelope.author,
         "to": [envelope.recipient],
-        "subject": one_line(content.subject or ""),
+        "subject": subject_of(parcel),
         "text": content.text,
         "tags": [{"name": TAG, "value": str(parcel.delivery_id)}],
     }
@@ -160,13 +150,13 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     return message
 
 
-def _answer(reply: Reply, parcel: Parcel) -> Answer:
+def _answer(reply: Reply, *, hidden: Sequence[str]) -> Answer:
     """See https://resend.com/docs/api-reference/errors."""
     said = mapping(reply.json())
     if reply.is_success:
         provider_id = text(said.get("id"))
         return Sent(provider_id=provider_id) if provider_id else answer_to_garbage(reply)
-    refusal = Refusal(code=str(said.get("name", "")), note=str(said.get("message", "")))
+    refusal = Refusal(code=text(said.get("name")) or "", note=str(said.get("message", "")))
     detail = {"status": reply.status, "code": refusal.code}
     if reply.status == 409:
         # Another request with this key is under way, or had other content; either way it may have been taken.
@@ -177,7 +167,7 @@ def _answer(reply: Reply, parcel: Parcel) -> Answer:
         )
     if reply.status == 403 and refusal.code == "validation_error":
         return Rejected(reason="sender_not_verified", blame="account", detail=detail)
-    return answer_to_refusal(reply, refusal, hidden=parcel.address)
+    return answer_to_refusal(reply, refusal, hidden=hidden)
 
 
 def _tags(value: Any) -> Mapping[str, Any]:

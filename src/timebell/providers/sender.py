@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from timebell.errors import InvalidInput
 from timebell.notify.provider import Parcel, Rejected
-from timebell.providers.mail import read_address
+from timebell.providers.lines import one_line
+from timebell.providers.mail import NAME_CHARS_MAX, read_address
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _PLAIN_NAME = re.compile(r"[\w ]*")
 _QUOTED = re.compile(r'(["\\])')
 
@@ -49,7 +49,10 @@ def envelope_of(parcel: Parcel, *, sender: str, sender_name: str = "") -> Envelo
     except InvalidInput:
         return Rejected(reason="invalid_address", blame="address")
     return Envelope(
-        sender=author.spec, recipient=recipient.spec, sender_name=one_line(name), reply_to=answer_to
+        sender=author.spec,
+        recipient=recipient.spec,
+        sender_name=one_line(name, NAME_CHARS_MAX),
+        reply_to=answer_to,
     )
 
 
@@ -61,8 +64,3 @@ def unsubscribe_headers(parcel: Parcel) -> dict[str, str]:
         "List-Unsubscribe": f"<{one_line(parcel.unsubscribe_url)}>",
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
     }
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks and control characters, which in a header would begin another one."""
-    return _CONTROLS.sub(" ", text).strip()

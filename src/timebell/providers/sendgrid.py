@@ -20,25 +20,24 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from timebell.errors import InvalidInput, UnverifiedReport
 from timebell.notify.provider import Answer, Parcel, Rejected, Report, ReportKind, Sent, Traits, Unavailable
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
-    NoReply,
     Refusal,
     Reply,
     answer_to_garbage,
     answer_to_refusal,
-    answer_to_silence,
-    as_json,
     retry_after,
     wait_until,
 )
+from timebell.providers.mail import subject_of
+from timebell.providers.mail_account import MailAccount
 from timebell.providers.reports import check_length, header, instant, mapping, parse, records, text, uuid
-from timebell.providers.sender import Envelope, envelope_of, one_line, unsubscribe_headers
+from timebell.providers.sender import Envelope, unsubscribe_headers
 
 BASE_URL: Final = "https://api.sendgrid.com"
 ARGUMENT: Final = "timebell_delivery"
 TOLERANCE: Final = timedelta(minutes=5)
-KEYS_MAX: Final = 4
 
 # https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features
 SIGNATURE_HEADER: Final = "x-twilio-email-event-webhook-signature"
@@ -75,17 +74,20 @@ class SendGrid:
         rate_per_second: float | None = None,
     ) -> None:
         self._name = name
-        self._api_key = api_key
-        self._sender = sender
-        self._sender_name = sender_name
-        self._keys = [read_public_key(key) for key in webhook_keys][:KEYS_MAX]
-        self._base_url = base_url.rstrip("/")
-        self._caller = caller if caller is not None else HttpCaller()
+        self._account = MailAccount(
+            url=f"{base_url.rstrip('/')}/v3/mail/send",
+            api_key=api_key,
+            sender=sender,
+            sender_name=sender_name,
+            caller=caller if caller is not None else HttpCaller(),
+            timeout=timeout,
+        )
+        self._keys = [read_public_key(key) for key in webhook_keys]
         self._traits = Traits(
             channels=frozenset({"email"}),
             reports=bool(webhook_keys),
             rate_per_second=rate_per_second,
-            timeout=timeout,
+            timeout=deadline_around(timeout),
         )
 
     @property
@@ -97,30 +99,16 @@ class SendGrid:
         return self._traits
 
     async def send(self, parcel: Parcel) -> Answer:
-        envelope = envelope_of(parcel, sender=self._sender, sender_name=self._sender_name)
-        if isinstance(envelope, Rejected):
-            return envelope
-        content = as_json(_message(parcel, envelope))
-        if isinstance(content, Rejected):
-            return content
-        outcome = await self._caller.call(
-            "POST",
-            f"{self._base_url}/v3/mail/send",
-            timeout=self._traits.timeout,
-            headers={
-                "authorization": f"Bearer {self._api_key}",
-                "content-type": "application/json",
-                "accept": "application/json",
-            },
-            content=content,
-        )
-        return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome, parcel)
+        outcome = await self._account.post(parcel, _message)
+        if not isinstance(outcome, Reply):
+            return outcome
+        return _answer(outcome, hidden=(parcel.address, self._account.api_key))
 
     async def look_up(self, parcel: Parcel) -> Answer:
-        return Unavailable(reason="not_supported", error_class="permanent")
+        raise NotImplementedError("SendGrid is not asked what became of a mail; its traits say so")
 
     async def close(self) -> None:
-        await self._caller.close()
+        await self._account.caller.close()
 
     def read_reports(self, headers: Mapping[str, str], body: bytes, now: datetime) -> Sequence[Report]:
         """The events of a batch, if the timestamp and exactly these bytes were signed for one of the keys."""
@@ -175,7 +163,7 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     message: dict[str, Any] = {
         "personalizations": [{"to": [{"email": envelope.recipient}]}],
         "from": author,
-        "subject": one_line(content.subject or ""),
+        "subject": subject_of(parcel),
         "content": parts,
         "custom_args": {ARGUMENT: str(parcel.delivery_id)},
     }
@@ -186,7 +174,7 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     return message
 
 
-def _answer(reply: Reply, parcel: Parcel) -> Answer:
+def _answer(reply: Reply, *, hidden: Sequence[str]) -> Answer:
     """See https://www.twilio.com/docs/sendgrid/api-reference/how-to-use-the-sendgrid-v3-api/responses."""
     if reply.status == 202:
         return Sent(provider_id=text(reply.headers.get("x-message-id")))
@@ -195,6 +183,9 @@ def _answer(reply: Reply, parcel: Parcel) -> Answer:
     errors = mapping(reply.json()).get("errors")
     said = mapping(errors[0]) if isinstance(errors, list) and errors else {}
     refusal = Refusal(code=str(said.get("field") or ""), note=str(said.get("message") or ""))
+    if reply.status == 403 and refusal.code == "from":
+        # A tenant's own address that was not verified here; the account is in order, and others go on with it.
+        return Rejected(reason="sender_not_verified", blame="account", detail={"status": reply.status})
     if reply.status == 429:
         return Unavailable(
             reason="rate_limited",
@@ -202,7 +193,7 @@ def _answer(reply: Reply, parcel: Parcel) -> Answer:
             retry_after=retry_after(reply) or _until_reset(reply),
             detail={"status": reply.status},
         )
-    return answer_to_refusal(reply, refusal, hidden=parcel.address)
+    return answer_to_refusal(reply, refusal, hidden=hidden)
 
 
 def _until_reset(reply: Reply) -> timedelta | None:

@@ -28,6 +28,7 @@ from aiosmtplib import (
 from timebell.clock import Clock, SystemClock
 from timebell.errors import ConfigurationError, InvalidInput
 from timebell.notify.provider import Answer, Blame, Parcel, Rejected, Sent, Traits
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.mail import Mail, build_mail, read_address
 from timebell.providers.smtp_replies import (
     CLOSING,
@@ -39,8 +40,6 @@ from timebell.providers.smtp_replies import (
 
 CHECK_SECONDS_MAX: Final = 5.0
 QUIT_SECONDS_MAX: Final = 2.0
-# The provider's own answer says more than a deadline that runs out around it, so it comes first.
-ANSWER_MARGIN: Final = timedelta(seconds=5)
 
 _START_INPUT: Final = 354
 _COMPLETED: Final = 250
@@ -119,7 +118,7 @@ class Smtp:
             channels=frozenset({"email"}),
             when_uncertain=server.when_uncertain,
             rate_per_second=server.rate_per_second,
-            timeout=server.timeout + ANSWER_MARGIN,
+            timeout=deadline_around(server.timeout),
         )
 
     @property

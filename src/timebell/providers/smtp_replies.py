@@ -6,6 +6,7 @@ import re
 from typing import Final, Literal
 
 from timebell.notify.provider import Blame, Rejected, Unavailable, Uncertain
+from timebell.providers.lines import one_line
 
 Stage = Literal["connect", "sender", "recipient", "data", "content"]
 
@@ -69,8 +70,7 @@ def answer_to_silence(stage: Stage, reason: str) -> Unavailable | Uncertain:
 
 def without_addresses(text: str) -> str:
     """The text of a reply, short and on one line, without the addresses that servers like to repeat."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return _ADDRESS.sub("<address>", line)[:TEXT_CHARS_MAX]
+    return _ADDRESS.sub("<address>", one_line(text))[:TEXT_CHARS_MAX]
 
 
 def _blame(stage: Stage, finer_code: str | None) -> Blame:

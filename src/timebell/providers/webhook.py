@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from timebell.errors import InvalidInput
 from timebell.notify.provider import Answer, Parcel, Rejected, Sent, Traits, Unavailable
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
     NoReply,
@@ -49,12 +50,13 @@ class Webhook:
     ) -> None:
         self._name = name
         self._caller = caller if caller is not None else safe_caller()
+        self._timeout = timeout
         self._traits = Traits(
             channels=frozenset({"webhook"}),
             key_lifetime=KEY_LIFETIME,
             rate_per_second=rate_per_second,
             is_per_host=True,
-            timeout=timeout,
+            timeout=deadline_around(timeout),
         )
 
     @property
@@ -78,14 +80,14 @@ class Webhook:
         outcome = await self._caller.call(
             "POST",
             parcel.address,
-            timeout=self._traits.timeout,
+            timeout=self._timeout,
             headers={"content-type": "application/json", **headers},
             content=body,
         )
         return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome)
 
     async def look_up(self, parcel: Parcel) -> Answer:
-        return Unavailable(reason="not_supported", error_class="permanent")
+        raise NotImplementedError("a receiver cannot be asked what it took; the traits say so")
 
     async def close(self) -> None:
         await self._caller.close()

@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import orjson
-
 from timebell.errors import InvalidInput
 from timebell.notify.provider import Answer, Blame, Parcel, Rejected, Sent, Traits
+from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
     NoReply,
@@ -23,6 +22,7 @@ from timebell.providers.http import (
     answer_to_garbage,
     answer_to_refusal,
     answer_to_silence,
+    as_json,
 )
 from timebell.providers.push_encryption import (
     Subscription,
@@ -35,8 +35,6 @@ from timebell.providers.push_encryption import (
 KEPT_FOR: Final = timedelta(days=1)
 KEPT_FOR_MAX: Final = timedelta(days=28)
 TIMEOUT: Final = timedelta(seconds=20)
-# The provider's own answer says more than a deadline that runs out around it, so it comes first.
-ANSWER_MARGIN: Final = timedelta(seconds=5)
 LOCATION_CHARS_MAX: Final = 500
 
 _TOPIC_BYTES: Final = 24
@@ -66,7 +64,10 @@ class WebPush:
         self._name = name
         self._timeout = timeout
         self._traits = Traits(
-            channels=frozenset({"push"}), when_uncertain="retry", timeout=timeout + ANSWER_MARGIN
+            channels=frozenset({"push"}),
+            when_uncertain="retry",
+            is_per_host=True,
+            timeout=deadline_around(timeout),
         )
 
     @property
@@ -83,9 +84,11 @@ class WebPush:
             raise InvalidInput(
                 "a push message is signed with its time; say when it is sent", field="attempted_at"
             )
+        message = as_json(_message(parcel))
+        if isinstance(message, Rejected):
+            return message
         try:
-            subscription = _subscription(parcel.detail)
-            body = encrypt(_message(parcel), subscription)
+            body = encrypt(message, _subscription(parcel.detail))
             headers = {
                 "authorization": self._key.authorization(
                     origin=_origin(parcel.address), contact=self._contact, now=now
@@ -119,13 +122,13 @@ def topic_of(parcel: Parcel) -> str:
     return encode_base64url(digest[:_TOPIC_BYTES])
 
 
-def _message(parcel: Parcel) -> bytes:
+def _message(parcel: Parcel) -> Mapping[str, Any]:
     """What the service worker is given: the fields of a notification by the names that browsers have for them."""
     content = parcel.content
     message: dict[str, Any] = {"title": content.subject or "", "body": content.text, "tag": topic_of(parcel)}
     if content.data:
         message["data"] = dict(content.data)
-    return orjson.dumps(message)
+    return message
 
 
 def _subscription(detail: Mapping[str, Any]) -> Subscription:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from ipaddress import ip_network
 from typing import ClassVar, Literal
 
@@ -37,6 +38,7 @@ class InfobipSide(HttpSide):
     def __init__(self) -> None:
         super().__init__()
         self.statuses: dict[str, tuple[str, str]] = {}
+        self.now = NOW + timedelta(hours=1)
 
     def make(self) -> Provider:
         return Infobip(
@@ -107,7 +109,7 @@ class InfobipSmsSide(InfobipSide):
         results = [
             {"messageId": it, "status": {"groupName": group, "name": name}} for it, group, name in found
         ]
-        return as_json(200, {"results": results})
+        return as_json(200, {"results": results}, {"Date": format_datetime(self.now, usegmt=True)})
 
     def _message_id(self, request: Request) -> str:
         return str(request.json()["messages"][0]["destinations"][0]["messageId"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -20,9 +21,14 @@ from tests.contract.providers.message_sides import (
     InfobipWhatsAppSide,
     WebhookSide,
 )
+from tests.contract.providers.other_sides import WebPushSide
+from tests.contract.providers.parcels import NOW
+from timebell.notify.answers import within
 from timebell.notify.provider import Answer, Parcel, Rejected, Sent, Unavailable, Uncertain
 from timebell.testing.provider_suite import CHECKS, Behaviour, Check, Counterpart, name_of
 
+# A date whose offset no clock has.
+FAR_EAST = "Sun, 15 Nov 2026 12:00:00 +99999999999999999"
 SIDES: list[type[HttpSide]] = [ResendSide, SendGridSide, InfobipSmsSide, InfobipWhatsAppSide, WebhookSide]
 
 
@@ -84,7 +90,7 @@ async def test_the_wait_may_be_a_date_of_the_server(side: HttpSide, asked: str) 
 
 
 @with_side(*SIDES)
-@pytest.mark.parametrize("asked", ["soon", "-5", "9" * 400, "Sun, 99 Nov 2026 12:00:00 GMT", "1e9"])
+@pytest.mark.parametrize("asked", ["soon", "-5", "9" * 400, "Sun, 99 Nov 2026 12:00:00 GMT", "1e9", FAR_EAST])
 async def test_a_wait_that_makes_no_sense_is_bounded_or_left_out(side: HttpSide, asked: str) -> None:
     answer = await answer_to(side, Response(status=429, headers={"Retry-After": asked}))
     assert isinstance(answer, Unavailable)
@@ -136,7 +142,8 @@ async def test_what_resends_errors_mean(
         ("REJECTED", "REJECTED_SYSTEM_ERROR", Unavailable, None),
         ("REJECTED", "REJECTED_DESTINATION", Rejected, "address"),
         ("REJECTED", "REJECTED_DUPLICATE_MESSAGE_ID", Uncertain, None),
-        ("REJECTED", "REJECTED_SENDER", Rejected, "content"),
+        ("REJECTED", "REJECTED_SENDER", Rejected, "account"),
+        ("REJECTED", "REJECTED_MESSAGE_TOO_LONG", Rejected, "content"),
         ("WHO_KNOWS", "WHO_KNOWS", Uncertain, None),
     ],
 )
@@ -156,6 +163,50 @@ async def test_a_duplicate_that_had_been_refused_is_found_out(side: HttpSide) ->
     side.statuses[str(side.parcel().delivery_id)] = ("REJECTED", "REJECTED_NOT_ENOUGH_CREDITS")
     assert isinstance(await side.provider.send(side.parcel()), Uncertain)
     assert isinstance(await side.provider.look_up(side.parcel()), Rejected)
+
+
+@with_side(InfobipSmsSide)
+@pytest.mark.parametrize(("hours", "expected"), [(1, Unavailable), (45, Unavailable), (47, Uncertain)])
+async def test_a_log_that_no_longer_reaches_so_far_says_nothing(
+    side: HttpSide, hours: int, expected: type[Answer]
+) -> None:
+    """Logs are available for 48 hours. Taken for one that never arrived, it would be sent a second time."""
+    assert isinstance(side, InfobipSmsSide)
+    side.now = NOW + timedelta(hours=hours)
+    assert isinstance(await side.provider.look_up(side.parcel()), expected)
+
+
+@with_side(SendGridSide)
+@pytest.mark.parametrize(("field", "expected"), [("from", Rejected), (None, Unavailable)])
+async def test_a_sender_that_was_not_verified_is_no_wrong_key(
+    side: HttpSide, field: str | None, expected: type[Answer]
+) -> None:
+    """Both are 403; an answer of SendGrid's with `from` is quoted in https://github.com/sendgrid/sendgrid-ruby/pull/489.
+    A tenant may name any sender, and must not open the breaker of all."""
+    answer = await answer_to(side, as_json(403, {"errors": [{"field": field, "message": "Words about it."}]}))
+    assert isinstance(answer, expected)
+    assert not isinstance(answer, Rejected) or answer.blame == "account"
+
+
+@with_side(*SIDES, WebPushSide)
+async def test_what_never_got_a_connection_is_certain_at_the_deadline_too(side: HttpSide) -> None:
+    """It knows that nothing was handed over, which a deadline that ran out around it would not; and it hangs up."""
+    has_ended = asyncio.Event()
+
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.transport.abort()
+        has_ended.set()
+
+    await side.behave("down")
+    mute = await asyncio.start_server(stay_silent, "127.0.0.1", side.server.port)
+    try:
+        answer = await within(side.provider.traits.timeout, side.provider.send(side.parcel()))
+        assert isinstance(answer, Unavailable)
+        async with asyncio.timeout(5):
+            await has_ended.wait()
+    finally:
+        mute.close()
 
 
 @with_side(ResendSide, SendGridSide, InfobipSmsSide)
@@ -235,15 +286,15 @@ async def test_a_number_that_json_loses_is_rejected(side: HttpSide) -> None:
 
 
 @with_side(ResendSide, SendGridSide)
-async def test_what_a_service_says_is_kept_without_the_address(side: HttpSide) -> None:
-    said = {
-        "name": "n",
-        "message": "ann@example.org is odd",
-        "errors": [{"message": "ann@example.org is odd"}],
-    }
+async def test_what_a_service_says_is_kept_without_the_address_and_the_key(side: HttpSide) -> None:
+    words = "ann@example.org\0is odd,\nas is Bearer re_123 SG.123"
+    said = {"name": words, "message": words, "errors": [{"field": words, "message": words}]}
     answer = await answer_to(side, as_json(400, said))
     assert isinstance(answer, Rejected)
-    assert answer.detail["note"] == "… is odd"
+    own, other = ("re_123", "SG.123") if isinstance(side, ResendSide) else ("SG.123", "re_123")
+    kept = words.replace(own, "…").replace("ann@example.org\0is odd,\n", "… is odd, ")
+    assert other in kept
+    assert answer.detail == {"status": 400, "code": kept, "note": kept}
 
 
 @with_side(WebhookSide)

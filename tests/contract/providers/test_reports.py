@@ -366,6 +366,22 @@ def test_what_infobip_reports(group: str, name: str, permanent: bool, expected: 
     assert report.occurred_at == datetime(2026, 11, 15, 11, 59, 12, tzinfo=UTC)
 
 
+def test_what_a_mail_server_said_can_be_kept() -> None:
+    """Its words come along as they are; a character that the database refuses would hold up the whole batch."""
+    hook = SendGridHook()
+    body = sendgrid_events({"event": "bounce", "reason": "550 no\0such\r\nuser"}, {"event": "delivered"})
+    bounced, _ = read(hook.reporter(), hook.headers(body), body)
+    assert bounced.reason == "550 no such user"
+
+
+@pytest.mark.parametrize("said", ["9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"])
+def test_an_instant_beyond_all_calendars_is_left_out(said: str) -> None:
+    hook = ResendHook()
+    body = resend_event("email.delivered").replace(b"2026-11-15T11:59:12.126Z", said.encode())
+    (report,) = read(hook.reporter(), hook.headers(body), body)
+    assert report.occurred_at is None
+
+
 @pytest.mark.parametrize("key", ["", "AAAA", "not base64", SECRET])
 def test_a_key_that_is_none_is_refused_at_once(key: str) -> None:
     with pytest.raises(InvalidInput, match="webhook_keys"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -311,6 +312,29 @@ async def test_an_answer_that_breaks_off_still_has_its_status(canary: Canary) ->
     outcome = await caller.call("POST", f"https://localhost:{canary.server.port}/", timeout=SECONDS)
     assert isinstance(outcome, Reply)
     assert (outcome.status, outcome.is_cut) == (200, True)
+    await caller.close()
+
+
+async def test_nothing_that_a_stranger_leaves_with_us_is_brought_back(canary: Canary) -> None:
+    """A cookie of one tenant's receiver would else reach that of another, and be kept for ever."""
+    canary.response = Response(headers={"Set-Cookie": "left=behind; Path=/"})
+    reach = Reach(ports=frozenset({canary.server.port}), networks=LOCAL)
+    caller = canary.caller(["127.0.0.1"], ["127.0.0.1"], reach=reach)
+    for _ in range(2):
+        await caller.call("POST", f"https://localhost:{canary.server.port}/", timeout=SECONDS)
+    assert [request.headers.get("cookie") for request in canary.requests] == [None, None]
+    await caller.close()
+
+
+async def test_no_log_has_a_url(canary: Canary, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has the URL of a webhook or a browser can call it; here even the library is told to say all."""
+    caplog.set_level(logging.DEBUG)
+    reach = Reach(ports=frozenset({canary.server.port}), networks=LOCAL)
+    caller = canary.caller(["127.0.0.1"], reach=reach)
+    url = f"https://localhost:{canary.server.port}/hook/s3cret?token=s3cret"
+    assert isinstance(await caller.call("POST", url, timeout=SECONDS), Reply)
+    assert "localhost" in caplog.text
+    assert "s3cret" not in caplog.text
     await caller.close()
 
 

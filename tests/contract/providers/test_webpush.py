@@ -131,6 +131,19 @@ async def test_what_cannot_be_pushed_never_leaves(
     assert side.server.connections == 0
 
 
+@pytest.mark.parametrize("data", [{"n": 2**70}, {"text": "\ud800"}])
+async def test_what_json_cannot_hold_never_leaves(side: WebPushSide, data: dict[str, Any]) -> None:
+    answer = await side.provider.send(replace(side.parcel(), content=Content(text="x", data=data)))
+    assert answer == Rejected(reason="unwritable")
+    assert side.server.connections == 0
+
+
+@pytest.mark.req("U-17")
+def test_each_push_service_fails_for_itself() -> None:
+    """Browsers name their service, so a stranger could else shut the breaker for everybody's messages."""
+    assert WebPush(safe_caller(), key=VapidKey.new(), contact=CONTACT).traits.is_per_host
+
+
 @pytest.mark.parametrize("keys", ["keys", ""])
 async def test_the_keys_may_lie_flat(side: WebPushSide, keys: str) -> None:
     flat = side.browser.keys()

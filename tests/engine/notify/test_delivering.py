@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.notify.stage import EMAIL, PHONE, stage
+from tests.engine.notify.stage import EMAIL, stage
 from timebell.notify import Rejected, Route, Unavailable
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -93,4 +93,3 @@ async def test_nothing_is_sent_after_it_was_withdrawn(database_url: TestDatabase
         assert (answer.id, answer.answer) == (id, "cancelled")
         await s.harness.advance(2 * HOUR)
     assert provider.parcels == []
-    assert PHONE.startswith("+")

@@ -159,6 +159,20 @@ async def test_nothing_is_told_when_nothing_is_left(cluster: Cluster, owner: Own
     assert list(found.values()) == [("skipped", "empty_digest")]
 
 
+async def test_one_that_is_too_long_for_its_channel_tells_what_there_is_room_for(
+    cluster: Cluster, owner: Owner
+) -> None:
+    node = await cluster.node(APPS)
+    ana = await set_up(node.bell)
+    cluster.clock.move_to(MORNING - timedelta(hours=1))
+    await tell(node.bell, ana, *(f"{number} {'x' * 1_000}" for number in range(50)))
+    await node.run_due()
+    await move(cluster, MORNING, node)
+    ((_, text, _),) = await shown(node.bell, ana)
+    assert (text.count("x. "), text.endswith(". 38 more")) == (12, True)
+    assert set((await states(owner)).values()) == {("sent", "in_digest"), ("sent", "shown")}
+
+
 STATEMENTS = (
     "read_member",
     "open_digest",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asyncpg.pgproto import pgproto
 
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE, device, stage
 from timebell.notify import Notification, Rejected, Route, TemplateDraft, Text, Unavailable
@@ -58,6 +59,13 @@ async def test_what_was_asked_for_is_kept_as_it_was_asked_for(database_url: Test
         told = await s.now(id)
         assert (told.state, told.settled_at) == ("sent", began + HOUR)
         assert told == replace(asked, state="sent", reason=told.reason, settled_at=told.settled_at)
+
+
+async def test_an_id_may_be_in_the_context_as_the_driver_gives_it(database_url: TestDatabase) -> None:
+    id = pgproto.UUID("018f4c1e-0000-7000-8000-000000000001")
+    async with stage(database_url.url) as s:
+        told = await s.told(channels=["inbox"], context={**TITLE, "meeting": id, "all": [id]})
+    assert (told.state, told.context) == ("sent", {**TITLE, "meeting": str(id), "all": [str(id)]})
 
 
 @pytest.mark.req("D-2.5")
@@ -194,3 +202,15 @@ async def test_a_channel_without_a_text_is_left_out_and_nothing_else_is(database
         assert (told.state, told.reason) == ("skipped", "template_missing")
         assert (await s.now(other)).state == "sent"
     assert sorted(parcel.channel for parcel in provider.parcels) == ["email", "sms"]
+
+
+async def test_words_that_cannot_be_stored_are_kept_without_what_cannot(database_url: TestDatabase) -> None:
+    """A server that answers with a NUL must not keep us from writing down that it answered."""
+    provider = RecordingProvider()
+    provider.answer(Rejected(reason="no \x00\ud800", detail={"note": "\x00", "status": 550}))
+    async with stage(database_url.url, [provider]) as s:
+        told = await s.told(channels=["email"])
+        assert (told.state, told.reason) == ("failed", "rejected")
+        (delivery,) = (await s.story(told.id)).deliveries
+    assert delivery.attempts[0].detail == {"said": "no ??", "note": "?", "status": 550}
+    assert len(provider.parcels) == 1

@@ -134,6 +134,18 @@ async def test_two_nodes_together_keep_to_the_rate_of_a_provider(cluster: Cluste
     assert sorted(sent) == [number * SECOND / 2 for number in range(12)]
 
 
+async def test_a_start_is_used_once(database_url: TestDatabase) -> None:
+    """However many devices wait for one; and none is asked for that nobody uses."""
+    provider = RecordingProvider(rate_per_second=1)
+    devices = [device(name) for name in ("phone", "tablet", "desk")]
+    async with stage(database_url.url, [provider], terms={"addresses": devices}) as s:
+        began = s.clock.now
+        await s.told(channels=["push"])
+        await s.harness.advance(MINUTE)
+    sent = [parcel.attempted_at - began for parcel in provider.parcels if parcel.attempted_at]
+    assert sent == [0 * SECOND, SECOND, 2 * SECOND]
+
+
 async def test_a_start_that_was_missed_is_asked_for_anew(cluster: Cluster) -> None:
     """All nodes stood still for a minute: what was leased for it must not go out at once."""
     provider = RecordingProvider(rate_per_second=2)

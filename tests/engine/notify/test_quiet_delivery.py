@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.engine.notify.stage import REMINDER, TITLE, Stage, stage
-from timebell.kernel import App, Job
+from timebell.kernel import AgendaDiff, App, Job
 from timebell.notify import Digest, QuietHours, Tell, TemplateDraft, Text
 from timebell.notify.models import OnQuiet
 from timebell.testing import ManualClock, RecordingProvider
@@ -19,6 +19,7 @@ from timebell.testing.database import TestDatabase
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHT = QuietHours(start=time(22), end=time(7))
+SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
@@ -141,6 +142,71 @@ async def test_a_reminder_never_comes_after_its_meeting(
         shown = (await s.notify.inbox.list(s.recipient)).lines
         assert [line.created_at for line in shown] == ([] if shown_at is None else [shown_at])
     assert sent_at(provider) == mailed_at
+
+
+async def remind(s: Stage, **options: Any) -> AgendaDiff:
+    """State that the recipient is to be reminded a quarter of an hour before the meeting."""
+    tell = Tell(
+        recipient=s.recipient, template=REMINDER.key, context=TITLE, channels=["email"], urgency="time_bound"
+    )
+    step = {"key": "15m", "anchor": MEETING, "offset": -15 * MINUTE, "expires_after": 15 * MINUTE}
+    async with s.harness.bell.transaction() as tx:
+        steps = [await s.notify.step(tx, tell, **{**step, **options})]
+        return await s.harness.bell.set_agenda(tx, subject="meeting:1", anchor=MEETING, steps=steps)
+
+
+@pytest.mark.req("U-6")
+@pytest.mark.parametrize("again_at", [EARLY + 30 * SECOND, EARLY + 3 * HOUR, DUE + MINUTE])
+@pytest.mark.parametrize("late", ["skip", "run"])
+async def test_what_came_early_does_not_come_again_with_its_agenda(
+    database_url: TestDatabase, again_at: datetime, late: str
+) -> None:
+    async with in_berlin(database_url.url, berlin(2026, 1, 14, 12), LONG_NIGHT) as (s, provider):
+        await remind(s, late=late)
+        await s.harness.advance(to=again_at)
+        assert sent_at(provider) == EARLY
+        diff = await remind(s, late=late)
+        assert [step.key for step in diff.done] == ["15m"]
+        await s.harness.advance(to=MEETING + 24 * HOUR)
+        assert (await s.notify.inbox.list(s.recipient)).lines == ()
+    assert sent_at(provider) == EARLY
+
+
+@pytest.mark.parametrize(
+    ("at", "late", "is_shown"),
+    [
+        (berlin(2026, 1, 15, 1), {}, True),
+        (DUE + MINUTE, {}, False),
+        (DUE + MINUTE, {"late": "grace", "grace": MINUTE}, True),
+        (DUE + MINUTE, {"late": "grace", "grace": 30 * SECOND}, False),
+        (DUE + MINUTE, {"late": "run"}, True),
+    ],
+)
+async def test_a_step_that_should_have_come_early_is_late_from_when_it_is_due(
+    database_url: TestDatabase, at: datetime, late: dict[str, Any], is_shown: bool
+) -> None:
+    """It is stated in the night only, in which the inbox is all that disturbs nobody."""
+    async with in_berlin(database_url.url, at, LONG_NIGHT) as (s, provider):
+        await remind(s, **late)
+        await s.harness.advance(to=MEETING + 24 * HOUR)
+        assert len((await s.notify.inbox.list(s.recipient)).lines) == is_shown
+    assert provider.parcels == []
+
+
+@pytest.mark.parametrize(("step", "tell"), [(5, 15), (15, 5), (5, None)])
+async def test_a_step_expires_with_what_it_tells(
+    database_url: TestDatabase, step: int, tell: int | None
+) -> None:
+    async with in_berlin(database_url.url, berlin(2026, 1, 14, 12), None) as (s, _):
+        asked = Tell(
+            recipient=s.recipient,
+            template=REMINDER.key,
+            context=TITLE,
+            expires_at=None if tell is None else DUE + tell * MINUTE,
+        )
+        async with s.harness.bell.transaction() as tx:
+            made = await s.notify.step(tx, asked, key="a", at=DUE, expires_after=step * MINUTE)
+    assert datetime.fromisoformat(made.payload["expires_at"]) == DUE + 5 * MINUTE
 
 
 async def test_who_is_told_of_it_in_the_night_finds_it_in_the_inbox(database_url: TestDatabase) -> None:

@@ -6,8 +6,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.engine.notify.stage import EMAIL, PHONE, Owner, Stage, stage
-from timebell.notify import Report, Uncertain
+import pytest
+
+from tests.engine.notify.stage import EMAIL, PHONE, REMINDER, TITLE, Owner, Stage, stage
+from tests.engine.support import Cluster
+from timebell.kernel import App, Job
+from timebell.notify import Notify, Rejected, Report, Route, Unavailable, Uncertain, notify_app
 from timebell.notify.provider import Answer, Parcel, ReportKind
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -107,3 +111,88 @@ async def test_a_report_that_overtakes_the_answer_is_not_undone_by_it(database_u
         told = await s.told(channels=["email"])
         assert await s.states(told.id) == [("email", "delivered", None)]
         assert told.state == "delivered"
+
+
+async def test_a_report_that_comes_just_before_the_next_attempt_makes_it_needless(
+    database_url: TestDatabase,
+) -> None:
+    """It was decided to risk a second copy, and the guard took its time."""
+    mails = silent(RecordingProvider("mails", channels=["email"], when_uncertain="retry"))
+    asked: list[UUID] = []
+
+    async def is_wanted(job: Job) -> bool:
+        asked.append(job.id)
+        if len(asked) == 2:
+            report = Report(report_id="1", kind="delivered", delivery_id=mails.parcels[0].delivery_id)
+            await Notify(job.bell).reports.receive("mails", [report])
+        return True
+
+    app = App(name="meetings", guards={"meetings.wanted": is_wanted})
+    async with stage(database_url.url, [mails], apps=[app]) as s:
+        told = await s.told(channels=["email"], guard="meetings.wanted")
+        await s.harness.advance(DAY)
+        assert (await s.now(told.id)).state == "delivered"
+        assert await s.states(told.id) == [("email", "delivered", None)]
+    assert mails.taken == {EMAIL: 1}
+
+
+async def test_a_report_that_comes_when_a_crash_is_found_out_settles_it(cluster: Cluster) -> None:
+    mails = RecordingProvider("mails", channels=["email"])
+    app = notify_app([mails])
+    doomed = await cluster.node([app])
+    async with doomed.bell.transaction() as tx:
+        ada = await Notify(doomed.bell).recipients.add(tx, name="Ada", email=EMAIL)
+        await Notify(doomed.bell).templates.save(tx, REMINDER)
+        told = await Notify(doomed.bell).tell(tx, ada.id, REMINDER.key, context=TITLE, channels=["email"])
+    await doomed.run_until(doomed.stage.hold("before", "record_answers"))
+    await cluster.kill(doomed)
+    node = await cluster.node([app])
+    found_out = node.stage.hold("before", "record_answers")
+    await node.run_until(found_out)
+    notify = Notify(node.bell)
+    report = Report(report_id="1", kind="delivered", delivery_id=mails.parcels[0].delivery_id)
+    await notify.reports.receive("mails", [report])
+    await node.go_on(found_out)
+    story = await notify.notifications.get(told.id)
+    assert (story.notification.state, story.deliveries[0].state) == ("delivered", "delivered")
+    assert [one.answer for one in story.deliveries[0].attempts] == ["sent"]
+    assert mails.taken == {EMAIL: 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("delivered", ("delivered", None)), ("bounced", ("failed", "bounced"))]
+)
+async def test_what_is_reported_of_one_channel_while_another_is_tried_counts(
+    database_url: TestDatabase, kind: ReportKind, state: tuple[str, str | None]
+) -> None:
+    mails = RecordingProvider("mails", channels=["email"], reports=True)
+    texts = RecordingProvider("texts", channels=["sms"])
+    async with stage(database_url.url, [mails, texts]) as s:
+
+        async def reported_meanwhile(parcel: Parcel) -> Answer:
+            report = Report(report_id="1", kind=kind, delivery_id=mails.parcels[0].delivery_id)
+            await s.notify.reports.receive("mails", [report])
+            return Rejected(reason="no such number", blame="address")
+
+        texts.answer(reported_meanwhile)
+        told = await s.told(channels=Route(first=["email"], also=["sms"]))
+        assert told.settled_at is not None
+        assert (told.state, told.reason) == state
+
+
+async def test_another_node_that_is_in_doubt_has_the_last_word(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """This one stood still while the other tried it too; its own no says nothing of what the other left open."""
+    mails = RecordingProvider("mails", channels=["email"])
+    texts = RecordingProvider("texts", channels=["sms"])
+
+    async def tried_meanwhile(parcel: Parcel) -> Answer:
+        await owner.rows("UPDATE timebell_notify.deliveries SET attempt_count = 2, state = 'uncertain'")
+        return Unavailable(reason="busy")
+
+    mails.answer(tried_meanwhile)
+    async with stage(database_url.url, [mails, texts]) as s:
+        told = await s.told(channels=["email", "sms"])
+        assert told.state == "uncertain"
+    assert texts.parcels == []

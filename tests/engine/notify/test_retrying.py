@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.notify.stage import EMAIL, PHONE, stage, webhook
-from timebell.notify import Rejected, Route, Unavailable
+from timebell.notify import Rejected, Route, Unavailable, Uncertain
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 
@@ -77,6 +77,23 @@ async def test_one_leg_does_not_hurry_another(database_url: TestDatabase) -> Non
         assert (await s.now(told.id)).state == "sent"
     assert waits(texts) == [timedelta(0), HOUR]
     assert waits(mails) == [timedelta(0), MINUTE, 6 * MINUTE]
+
+
+async def test_one_leg_does_not_hurry_the_doubt_of_another(database_url: TestDatabase) -> None:
+    """The mail is tried again after ten seconds, and what may have been texted only after its own minute."""
+    texts = RecordingProvider("texts", channels=["sms"], key_lifetime=DAY)
+    mails = RecordingProvider("mails", channels=["email"])
+    texts.answer(Uncertain(reason="hung up"))
+    mails.answer(limited(10 * SECOND))
+    async with stage(database_url.url, [texts, mails]) as s:
+        told = await s.told(channels=Route(first=["sms", "push"], also=["email"]))
+        await s.harness.advance(10 * SECOND)
+        held = await s.now(told.id)
+        assert (held.state, held.reason) == ("uncertain", "held_report")
+        await s.harness.advance(DAY)
+        assert (await s.now(told.id)).state == "sent"
+    assert waits(texts) == [timedelta(0), MINUTE]
+    assert waits(mails) == [timedelta(0), 10 * SECOND]
 
 
 async def test_whoever_is_out_of_attempts_leads_to_the_next_channel(database_url: TestDatabase) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE, Stage, stage
 from tests.engine.support import Cluster, Moment, Owner
 from timebell.errors import NotFound
-from timebell.kernel import AgendaDiff
+from timebell.kernel import AgendaDiff, App
 from timebell.notify import Cap, Notify, Route, Tell, Unavailable, notify_app
 from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
@@ -47,6 +47,20 @@ async def remind(
 
 def sent_at(provider: RecordingProvider) -> list[datetime | None]:
     return [parcel.attempted_at for parcel in provider.parcels]
+
+
+@pytest.mark.req("A-7.1")
+async def test_an_apps_own_job_about_the_subject_is_left_alone(database_url: TestDatabase) -> None:
+    ran: list[UUID] = []
+    app = App(name="t", handlers={"t.act": lambda job: ran.append(job.id)})
+    async with stage(database_url.url, [RecordingProvider()], apps=[app]) as s:
+        async with s.harness.bell.transaction() as tx:
+            job = await s.harness.bell.enqueue(tx, "t.act", subject="meeting:1")
+        await s.tell(subject="meeting:1", due_at=s.clock.now + HOUR)
+        assert await withdraw(s, subject="meeting:1") == ["cancelled"]
+        assert await withdraw(s, id=job.id) == ["not_found"]
+        await s.harness.run_due()
+        assert ran == [job.id]
 
 
 @pytest.mark.req("A-7.1")
@@ -145,18 +159,31 @@ async def test_at_each_point_of_a_run_the_answer_is_true(
     assert (provider.taken.total(), state) == ((1, "sent") if is_told else (0, "withdrawn"))
 
 
-async def test_a_run_that_was_cancelled_begins_no_other_call(database_url: TestDatabase) -> None:
-    """The first provider is being asked when the answer is `too_late`; the second is not asked any more."""
+@pytest.mark.parametrize("by", ["withdraw", "cancel"])
+@pytest.mark.parametrize("besides", ["another provider", "the inbox"])
+async def test_a_run_that_was_cancelled_begins_nothing_else(
+    database_url: TestDatabase, by: str, besides: str
+) -> None:
+    """The first provider is being asked when the answer is `too_late`. Nobody tells the row of a notification that its
+    job was cancelled."""
     first, second = RecordingProvider("first"), RecordingProvider("second")
-    async with stage(database_url.url, [first, second]) as s:
+    providers = [first] if besides == "the inbox" else [first, second]
+    async with stage(database_url.url, providers) as s:
 
         async def cancelled_meanwhile(parcel: Parcel) -> Answer:
-            assert await withdraw(s, subject="meeting:1") == ["too_late"]
+            if by == "withdraw":
+                assert await withdraw(s, subject="meeting:1") == ["too_late"]
+            else:
+                async with s.harness.bell.transaction() as tx:
+                    (one,) = await s.harness.bell.cancel(tx, subject="meeting:1")
+                assert one.answer == "too_late"
             return BUSY
 
         first.answer(cancelled_meanwhile)
-        await s.told(channels=["email"], subject="meeting:1")
+        route = Route(first=["email"], also=["inbox"] if besides == "the inbox" else [])
+        await s.told(channels=route, subject="meeting:1")
         await s.harness.advance(DAY)
+        assert (await s.notify.inbox.list(s.recipient)).lines == ()
     assert (len(first.parcels), second.parcels) == (1, [])
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE, stage
 from timebell.errors import NotFound
-from timebell.kernel import App, Job
-from timebell.notify import Route, Tell, TemplateDraft, Text, Unavailable, Variable
+from timebell.kernel import AgendaDiff, App, Job
+from timebell.notify import Channel, Rejected, Route, Tell, TemplateDraft, Text, Unavailable, Variable
+from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 
@@ -110,6 +111,27 @@ async def test_the_instant_at_which_it_expires_is_too_late(
     assert provider.taken.total() == (state == "sent")
 
 
+@pytest.mark.parametrize("also", [[], ["inbox"]])
+async def test_what_expires_while_it_is_told_goes_no_other_way(
+    database_url: TestDatabase, also: list[Channel]
+) -> None:
+    """The first provider takes so long to say no that it would be too late for the second, and for the inbox."""
+    first, second = RecordingProvider("first"), RecordingProvider("second")
+    async with stage(database_url.url, [first] if also else [first, second]) as s:
+
+        async def slow(parcel: Parcel) -> Answer:
+            s.clock.move(MINUTE)
+            return Rejected(reason="no", blame="account")
+
+        first.answer(slow)
+        route = Route(first=["email"], also=also)
+        told = await s.told(channels=route, expires_at=s.clock.now + MINUTE)
+        assert (told.state, told.reason) == ("failed", "rejected")
+        assert ("expiry", "refused", "expired") in await s.checks(told.id)
+        assert (await s.notify.inbox.list(s.recipient)).lines == ()
+    assert (len(first.parcels), second.parcels) == (1, [])
+
+
 @pytest.mark.req("A-4.3")
 async def test_what_lacks_a_value_waits_for_a_person(database_url: TestDatabase) -> None:
     """It is listed, and nothing with a blank in it is ever sent."""
@@ -153,6 +175,38 @@ async def test_a_value_that_is_given_later_releases_it(database_url: TestDatabas
             with pytest.raises(NotFound, match="still to be told"):
                 await s.notify.mend(tx, told.id, {"title": "Other"})
     assert provider.parcels[0].content.text == "Dear Ada, Board."
+
+
+async def test_what_was_given_later_goes_with_what_its_agenda_says_since(database_url: TestDatabase) -> None:
+    provider = RecordingProvider()
+    async with stage(database_url.url, [provider]) as s:
+        bell, at = s.harness.bell, s.clock.now
+
+        async def owe(title: str) -> AgendaDiff:
+            tell = Tell(
+                recipient=s.recipient, template=REMINDER.key, context={"title": title}, channels=["email"]
+            )
+            async with bell.transaction() as tx:
+                step = await s.notify.step(tx, tell, key="a", at=at)
+                diff = await bell.set_agenda(tx, subject="meeting:1", steps=[step])
+            await s.harness.run_due()
+            return diff
+
+        async with bell.transaction() as tx:
+            await s.notify.templates.save(
+                tx, worded("{{ title }} in {{ room }}", Variable(name="title"), ROOM)
+            )
+        (added,) = (await owe("Board")).added
+        assert added.job_id is not None
+        await s.change(quiet_hours={"start": "00:00", "end": "23:59"})
+        async with bell.transaction() as tx:
+            await s.notify.mend(tx, added.job_id, {"room": "5"})
+        await s.harness.run_due()
+        assert (await s.now(added.job_id)).reason == "held_quiet_hours"
+        await owe("Council")
+        await s.change(quiet_hours=None)
+        await s.harness.run_due()
+    assert [parcel.content.text for parcel in provider.parcels] == ["Council in 5"]
 
 
 async def test_a_better_text_releases_it_while_it_is_in_time(database_url: TestDatabase) -> None:

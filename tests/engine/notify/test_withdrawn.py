@@ -94,7 +94,7 @@ async def test_what_died_is_not_called_withdrawn(database_url: TestDatabase, own
         await owner.rows("UPDATE timebell.jobs SET payload = '{}'")
         await s.harness.run_due()
         assert await owner.value("SELECT id FROM timebell.dead_jobs") == id
-        assert (await s.now(id)).state == "pending"
+        assert ((await s.now(id)).state, (await s.now(id)).reason) == ("failed", "given_up")
         async with s.harness.bell.transaction() as tx:
             await s.harness.bell.discard(tx, ids=[id])
         assert (await s.now(id)).state == "withdrawn"

@@ -11,10 +11,11 @@ from tests.store.notify.support import SCHEMA, acquaint
 from tests.store.support import NOW, Tables
 from timebell.kernel import App, Handler, Job, Queue, Snooze, Timebell
 from timebell.kernel.destinations import Destinations
+from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import DeliveryStore
 from timebell.notify.digests import Digests
 from timebell.notify.intents import Intent, intent_of
-from timebell.notify.models import Digest, Recipient, Route
+from timebell.notify.models import Digest, Policy, Recipient, Route
 from timebell.notify.notes import Note, note_columns
 
 ANA = Recipient(id=UUID(int=1), tenant="default", name="Ana", timezone="Europe/Berlin")
@@ -113,11 +114,17 @@ async def join(
     return waiting.digest_id, waiting.closes_at
 
 
+def facts_of(job: Job, recipient: Recipient = ANA, now: datetime = CLOSES_AT, **known: Any) -> Facts:
+    """What is known when the job that tells a digest runs."""
+    intent = intent_of(job.payload)
+    return Facts(now=now, intent=intent, due_at=job.due_at, recipient=recipient, policy=Policy(), **known)
+
+
 async def close(
     digests: Digests, job: Job, digest_id: UUID, recipient: Recipient = ANA, now: datetime = CLOSES_AT
 ) -> dict[str, Any] | None:
     """One run of the job that tells a digest, which nobody is deciding about."""
-    closed = await digests.close(job, digest_id, recipient, now)
+    closed = await digests.close(job, digest_id, facts_of(job, recipient, now))
     assert not isinstance(closed, Snooze)
     return closed
 

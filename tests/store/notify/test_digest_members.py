@@ -19,6 +19,7 @@ from tests.store.notify.digest_support import (
     Asked,
     close,
     entries,
+    facts_of,
     intended,
     join,
     joined,
@@ -124,7 +125,7 @@ async def test_a_digest_waits_a_moment_for_what_is_being_decided(bell: Timebell,
         await caller.execute("SELECT FROM timebell.jobs WHERE subject = 'post:2' FOR UPDATE")
         for look_count in (1, 2, 3):
             async with asyncio.timeout(1):
-                waiting = await digests.close(job, digest_id, ANA, CLOSES_AT)
+                waiting = await digests.close(job, digest_id, facts_of(job))
             assert isinstance(waiting, Snooze)
             assert waiting.cursor == {"look_count": look_count}
             job = replace(job, cursor=waiting.cursor)
@@ -144,7 +145,7 @@ async def test_what_was_decided_while_a_digest_waited_holds(bell: Timebell, tabl
     job = await teller(bell, tables, digest_id)
     async with bell.transaction() as tx:
         await bell.cancel(tx, subject="post:1")
-        waiting = await digests.close(job, digest_id, ANA, CLOSES_AT)
+        waiting = await digests.close(job, digest_id, facts_of(job))
     assert isinstance(waiting, Snooze)
     closed = await close(digests, replace(job, cursor=waiting.cursor), digest_id)
     assert closed is not None

@@ -20,6 +20,7 @@ from tests.store.notify.digest_support import (
     DAY,
     Asked,
     close,
+    facts_of,
     intended,
     join,
     joined,
@@ -34,14 +35,16 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.errors import ConfigurationError
 from timebell.kernel import Enqueue, Registry, Timebell
+from timebell.notify.consent import Suppressed
 from timebell.notify.desk import Desk, Progress
 from timebell.notify.digests import MEMBERS_MAX, Digests
-from timebell.notify.models import OptOut
+from timebell.notify.models import Address, OptOut, Recipient, Route
 from timebell.notify.template_models import TemplateDraft, Text, Variable
 from timebell.notify.templates import Templates
 
 SECOND = timedelta(seconds=1)
 EMPTY_TOO = replace(DAILY, is_sent_empty=True)
+MAIL = Address(kind="email", value="ana@example.org")
 
 
 @pytest.fixture
@@ -252,9 +255,8 @@ async def test_each_is_asked_about_again_when_it_closes(bell: Timebell, tables: 
     await joined(bell, "post:muted", topic="gossip")
     digest_id = await joined(bell, "post:plain")
     guard.unwanted = {"post:unwanted"}
-    ana = replace(
-        ANA, opt_outs=(OptOut(topic="gossip", channel="email"), OptOut(topic="news", channel="sms"))
-    )
+    opt_outs = (OptOut(topic="gossip", channel="email"), OptOut(topic="news", channel="sms"))
+    ana = replace(ANA, addresses=(MAIL,), opt_outs=opt_outs)
     job = await teller(bell, tables, digest_id)
     closed = await close(Digests(bell), job, digest_id, ana, CLOSES_AT)
     assert closed is not None
@@ -285,6 +287,55 @@ async def test_each_is_asked_about_again_when_it_closes(bell: Timebell, tables: 
             "detail": {"guard": "news.wanted"},
         }
     ]
+
+
+@pytest.mark.req("X-C12")
+@pytest.mark.parametrize(
+    ("ana", "route", "suppressed", "reason"),
+    [
+        (
+            replace(ANA, channel_preference="sms", opt_outs=[OptOut(topic="news", channel="email")]),
+            Route(),
+            [],
+            "opted_out",
+        ),
+        (
+            replace(ANA, opt_outs=[OptOut(topic="news", channel="email")]),
+            Route(first=["sms"]),
+            [],
+            "opted_out",
+        ),
+        (
+            ANA,
+            Route(first=["email"]),
+            [Suppressed(channel="email", address=MAIL.value, message_class="marketing")],
+            "suppressed",
+        ),
+        (replace(ANA, opt_outs=[OptOut(topic="news", channel="sms")]), Route(first=["sms"]), [], None),
+    ],
+    ids=["preferred", "instead", "class", "unreachable"],
+)
+async def test_what_is_unwanted_on_the_way_that_a_digest_goes_is_not_in_it(
+    bell: Timebell,
+    tables: Tables,
+    ana: Recipient,
+    route: Route,
+    suppressed: list[Suppressed],
+    reason: str | None,
+) -> None:
+    """Without a phone number, mail takes the place of an SMS; and what a digest is does not cover what is in it."""
+    digest_id = await joined(bell, "post:1")
+    await joined(bell, "post:2", topic="other", message_class="transactional")
+    job = await teller(bell, tables, digest_id)
+    told = intended(template="news.daily", topic="digests", message_class="transactional", route=route)
+    job = replace(job, payload=told.payload())
+    facts = facts_of(job, replace(ana, addresses=(MAIL,)), suppressed=suppressed)
+    closed = await Digests(bell).close(job, digest_id, facts)
+    assert isinstance(closed, dict)
+    left = ["post:1", "post:2"] if reason is None else ["post:2"]
+    assert [line["subject"] for line in closed["entries"]] == left
+    expected = ("held", "held_digest") if reason is None else ("skipped", reason)
+    assert (await states(tables))["post:1"] == expected
 
 
 async def test_a_guard_that_nobody_brought_stops_it_before_anything_is_told(

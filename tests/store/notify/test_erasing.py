@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -47,6 +48,11 @@ async def add_ana(bell: Timebell, recipients: Recipients, **terms: Any) -> UUID:
         )
         await recipients.opt_outs.add(tx, added.id, topic="news", source="stop")
     return added.id
+
+
+async def erase(bell: Timebell, recipients: Recipients, id: UUID) -> None:
+    async with bell.transaction() as tx:
+        await recipients.erase(tx, id)
 
 
 async def told(bell: Timebell, tables: Tables, recipient: UUID, *, seq: int = 1) -> UUID:
@@ -227,6 +233,22 @@ async def test_an_erased_address_stays_suppressed_and_cannot_be_read(
     ]
 
 
+async def test_an_address_that_was_given_up_before_is_hidden_too(
+    bell: Timebell, recipients: Recipients, tables: Tables
+) -> None:
+    """Whoever changes an address because it bounced leaves the old one on the list."""
+    suppressions = Suppressions(bell)
+    ana = await add_ana(bell, recipients)
+    await told(bell, tables, ana)
+    async with bell.transaction() as tx:
+        await suppressions.add(tx, channel="email", address="ana@example.org", reason="bounced")
+        await suppressions.add(tx, channel="email", address="ben@example.org", reason="bounced")
+        await recipients.change(tx, ana, email="new@example.org")
+        await recipients.erase(tx, ana)
+    assert [line.is_hidden for line in (await suppressions.list()).lines] == [False, True]
+    assert len(await suppressions.find(channel="email", address="ana@example.org")) == 1
+
+
 async def test_a_hidden_address_can_be_taken_off_the_list(bell: Timebell, recipients: Recipients) -> None:
     suppressions = Suppressions(bell)
     ana = await add_ana(bell, recipients)
@@ -248,6 +270,50 @@ async def test_an_address_that_another_recipient_has_too_is_not_hidden(
         await recipients.erase(tx, ana)
     (line,) = (await suppressions.list()).lines
     assert line.address == "ana@example.org"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_an_address_that_comes_while_its_last_owner_is_erased_stays_suppressed(
+    bell: Timebell, recipients: Recipients, tables: Tables, is_first: bool
+) -> None:
+    ana = await add_ana(bell, recipients)
+    async with bell.transaction() as tx:
+        await Suppressions(bell).add(tx, channel="email", address="ana@example.org", reason="complained")
+    async with bell.transaction() as tx:
+        if is_first:
+            await recipients.erase(tx, ana)
+            other: asyncio.Task[Any] = asyncio.create_task(add_ana(bell, recipients, external_id="crm-8"))
+        else:
+            await recipients.add(tx, name="Ben", email="ana@example.org")
+            other = asyncio.create_task(erase(bell, recipients, ana))
+        await tables.until_someone_waits()
+    await other
+    assert [line.address for line in (await Suppressions(bell).list()).lines] == ["ana@example.org"]
+
+
+async def test_an_address_of_two_who_are_erased_at_once_is_hidden(
+    bell: Timebell, recipients: Recipients, tables: Tables
+) -> None:
+    ana = await add_ana(bell, recipients)
+    ben = await add_ana(bell, recipients, external_id="crm-8")
+    async with bell.transaction() as tx:
+        await Suppressions(bell).add(tx, channel="email", address="ana@example.org", reason="complained")
+    async with bell.transaction() as tx:
+        await recipients.erase(tx, ana)
+        second = asyncio.create_task(erase(bell, recipients, ben))
+        await tables.until_someone_waits()
+    await second
+    assert [line.is_hidden for line in (await Suppressions(bell).list()).lines] == [True]
+
+
+async def test_two_who_give_the_same_address_do_not_wait_for_each_other(
+    bell: Timebell, recipients: Recipients
+) -> None:
+    async with bell.transaction() as tx:
+        await recipients.add(tx, name="Ben", email="ana@example.org")
+        async with asyncio.timeout(10):
+            await add_ana(bell, recipients)
+    assert len((await recipients.list()).lines) == 2
 
 
 async def test_an_erasure_leaves_everybody_else_alone(

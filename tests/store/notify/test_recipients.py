@@ -22,7 +22,7 @@ from timebell.errors import (
     RevisionConflict,
     UnknownTimezone,
 )
-from timebell.kernel import Timebell
+from timebell.kernel import Timebell, Transaction
 from timebell.notify.models import Address, OptOut, QuietHours, Recipient
 from timebell.notify.policies import Policies
 from timebell.notify.recipients import Recipients
@@ -105,6 +105,32 @@ async def test_what_a_recipient_does_not_say_is_what_the_tenant_decided(
         ("fr", "Europe/Paris"),
         ("fr", "Asia/Tokyo"),
     ]
+
+
+@pytest.mark.req("D-2.2")
+@pytest.mark.parametrize("first", ["add", "change"])
+@pytest.mark.parametrize("second", ["add", "change"])
+async def test_of_two_who_give_an_external_id_at_once_the_second_is_refused(
+    bell: Timebell, recipients: Recipients, tables: Tables, first: str, second: str
+) -> None:
+    people = [await add(bell, recipients) for _ in range(2)]
+
+    async def give(tx: Transaction, how: str, person: Recipient) -> None:
+        if how == "add":
+            await recipients.add(tx, name="Ben", external_id="crm-7")
+        else:
+            await recipients.change(tx, person.id, external_id="crm-7")
+
+    async def give_too() -> None:
+        async with bell.transaction() as tx:
+            await give(tx, second, people[1])
+
+    async with bell.transaction() as tx:
+        await give(tx, first, people[0])
+        giving = asyncio.create_task(give_too())
+        await tables.until_someone_waits()
+    with pytest.raises(KeyConflict, match="external_id: 'crm-7'"):
+        await giving
 
 
 async def test_an_external_id_stands_for_one_recipient_of_a_tenant(
@@ -231,8 +257,42 @@ async def test_a_recipient_has_so_many_addresses_and_no_more(bell: Timebell, rec
     async with bell.transaction() as tx:
         with pytest.raises(InvalidInput, match="remove_address"):
             await recipients.add_address(tx, added.id, HOOK)
+        with pytest.raises(InvalidInput, match="addresses"):
+            await recipients.change(tx, added.id, phone="+491701234567")
+        with pytest.raises(InvalidInput, match="addresses"):
+            await recipients.add(tx, name="Ben", phone="+491701234567", addresses=many)
         await recipients.add_address(tx, added.id, many[3])
     assert len((await recipients.get(added.id)).addresses) == 20
+    assert (await recipients.list()).lines == (await recipients.get(added.id),)
+    replaced = await change(bell, recipients, added.id, email="b@example.org", phone="+491701234567")
+    assert len(replaced.addresses) == 2
+
+
+async def test_nothing_is_written_in_the_name_of_nobody(
+    bell: Timebell, recipients: Recipients, tables: Tables
+) -> None:
+    ana = await add(bell, recipients, addresses=[HOOK])
+    hook_id = ana.addresses[0].id
+    assert hook_id is not None
+    nobody: dict[str, Any] = {"actor": ""}
+    async with bell.transaction() as tx:
+        await recipients.opt_outs.add(tx, ana.id, topic="news")
+    before = await recipients.get(ana.id)
+    async with bell.transaction() as tx:
+        for write in (
+            recipients.add(tx, name="Ben", **nobody),
+            recipients.change(tx, ana.id, name="Ben", **nobody),
+            recipients.add_address(tx, ana.id, Address(kind="email", value="a@example.org"), **nobody),
+            recipients.remove_address(tx, ana.id, hook_id, **nobody),
+            recipients.opt_outs.add(tx, ana.id, **nobody),
+            recipients.opt_outs.remove(tx, ana.id, topic="news", **nobody),
+            recipients.erase(tx, ana.id, **nobody),
+            Policies(bell).change(tx, attempts_max=2, **nobody),
+        ):
+            with pytest.raises(InvalidInput, match="actor"):
+                await write
+    assert (await recipients.list()).lines == (before,)
+    assert await tables.value("SELECT count(*) FROM timebell_notify.policies") == 0
 
 
 @pytest.mark.req("X-C12")
@@ -262,6 +322,25 @@ async def test_opt_outs_are_of_a_topic_a_channel_or_both(
         with pytest.raises(InvalidInput) as refused:
             await recipients.opt_outs.add(tx, added.id, channel="fax")  # type: ignore[arg-type]
     assert refused.value.field == "channel"
+
+
+async def test_without_room_for_another_topic_a_channel_can_still_be_stopped(
+    bell: Timebell, recipients: Recipients, tables: Tables
+) -> None:
+    added = await add(bell, recipients)
+    await tables.rows(
+        "INSERT INTO timebell_notify.opt_outs (tenant, recipient_id, topic, source, created_at) "
+        "SELECT 'default', $1, 't' || n, 'recipient', $2 FROM generate_series(1, 500) n",
+        added.id,
+        NOW,
+    )
+    async with bell.transaction() as tx:
+        with pytest.raises(InvalidInput, match="opt out of the channel instead"):
+            await recipients.opt_outs.add(tx, added.id, topic="news")
+        assert not await recipients.opt_outs.add(tx, added.id, topic="t7")
+        assert await recipients.opt_outs.add(tx, added.id, channel="sms")
+        assert await recipients.opt_outs.add(tx, added.id)
+    assert {OptOut(), OptOut(channel="sms")} <= set((await recipients.get(added.id)).opt_outs)
 
 
 @pytest.mark.req("U-12")

@@ -41,6 +41,10 @@ class Told:
     def __init__(self, bell: Timebell, tables: Tables, recipient: Recipient) -> None:
         self._bell, self._tables, self._recipient = bell, tables, recipient
 
+    @property
+    def recipient(self) -> UUID:
+        return self._recipient.id
+
     async def note(self, reason: str | None = None, **values: Any) -> UUID:
         settled = {} if reason else {"state": "sent", "reason": "accepted", "settled_at": NOW}
         return await held(
@@ -370,3 +374,38 @@ async def test_a_full_batch_is_taken(bell: Timebell, tables: Tables, reports: Re
     received = await reports.receive("resend", many)
     assert outcomes(received).count("applied") == 10
     assert len(received) == 2_000
+
+
+async def test_what_cannot_be_stored_spoils_no_report(
+    bell: Timebell, tables: Tables, reports: Reports
+) -> None:
+    """The words are those of a stranger's mail server, and the other reports of the call are somebody else's."""
+    told = await make_told(bell, tables)
+    one, other = await told.deliver(await told.note()), await told.deliver(await told.note())
+    said = report(one, "bounced", reason="550 \x00\ud800 no")
+    assert outcomes(await reports.receive("resend", [said, report(other)])) == ["applied", "applied"]
+    body = await tables.value(
+        "SELECT body::text FROM timebell_notify.provider_reports WHERE delivery_id = $1", one
+    )
+    assert orjson.loads(body)["said"] == "550 ?? no"
+
+
+@pytest.mark.req("X-C6")
+async def test_a_report_does_not_bring_back_whom_somebody_erases_meanwhile(
+    bell: Timebell, tables: Tables, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = await make_told(bell, tables)
+    id = await told.deliver(await told.note())
+    find = reports._find
+
+    async def find_and_erase(provider: str, some: Sequence[Report]) -> Any:
+        found = await find(provider, some)
+        async with bell.transaction() as tx:
+            await Recipients(bell).erase(tx, told.recipient)
+        return found
+
+    monkeypatch.setattr(reports, "_find", find_and_erase)
+    complaint = report(id, "complained", reason=f"{ADDRESS} was not amused")
+    assert outcomes(await reports.receive("resend", [complaint])) == ["applied"]
+    kept = await tables.rows("SELECT body FROM timebell_notify.provider_reports")
+    assert ADDRESS not in str([await suppressions(tables), kept])

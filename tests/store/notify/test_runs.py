@@ -12,8 +12,9 @@ import pytest
 from tests.store.notify.support import SCHEMA, acquaint, begin, insert
 from tests.store.support import NOW, Tables
 from timebell.kernel import Timebell
-from timebell.notify.desk import Desk, Progress, Start
+from timebell.notify.desk import Answered, Desk, Progress, Start
 from timebell.notify.provider import Content
+from timebell.notify.standing import Standing
 
 ANA = UUID(int=1)
 NOTE = UUID(int=7)
@@ -86,3 +87,45 @@ async def test_what_is_settled_is_not_opened_again(bell: Timebell, tables: Table
     await desk.note(HELD)
     (row,) = await tables.rows(f"SELECT state, reason, held_until FROM {SCHEMA}.notifications")
     assert row == {"state": "sent", "reason": "accepted", "held_until": None}
+
+
+@pytest.mark.req("X-C6")
+async def test_an_answer_to_an_earlier_attempt_does_not_settle_a_later_one(
+    bell: Timebell, tables: Tables
+) -> None:
+    """The node that made the first stood still meanwhile; another made the second, of which nobody knows."""
+    desk = await _noted(bell, tables)
+    first, second = await desk.start(START), await desk.start(START)
+    assert first is not None
+    assert second is not None
+    doubt = Answered(
+        tenant="default",
+        delivery_id=second.delivery_id,
+        number=second.number,
+        answer="uncertain",
+        state="uncertain",
+        reason="no_answer",
+        provider_id=None,
+        detail={},
+    )
+    assert await desk.record(doubt) is None
+    no = replace(doubt, number=first.number, answer="unavailable", state="pending", reason="held_retry")
+    assert await desk.record(no) == Standing("uncertain", "no_answer")
+    assert await tables.value(f"SELECT state FROM {SCHEMA}.deliveries") == "uncertain"
+    yes = replace(doubt, number=first.number, answer="sent", state="sent", reason="accepted")
+    assert await desk.record(yes) is None
+    assert await desk.record(doubt) == Standing("sent", "accepted")
+    answers = await tables.rows(f"SELECT answer FROM {SCHEMA}.attempts ORDER BY number")
+    assert [row["answer"] for row in answers] == ["sent", "uncertain"]
+
+
+@pytest.mark.req("X-C6")
+@pytest.mark.parametrize("state", ["sent", "delivered", "failed"])
+async def test_no_attempt_leads_back_from_what_was_reported(
+    bell: Timebell, tables: Tables, state: str
+) -> None:
+    desk = await _noted(bell, tables)
+    assert await desk.start(START) is not None
+    await tables.rows(f"UPDATE {SCHEMA}.deliveries SET state = $1", state)
+    assert await desk.start(START) is None
+    assert await tables.value(f"SELECT state FROM {SCHEMA}.deliveries") == state

@@ -83,7 +83,18 @@ async def test_one_address_is_asked_about(bell: Timebell, suppressions: Suppress
     assert await suppressions.find(channel="email", address="ana@example.org", tenant="beta") == ()
 
 
-@pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJyZWNpcGllbnRzIiwiYSIsImIiLCJjIl0", "x" * 20_000])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "é",
+        "W10",
+        "WyJyZWNpcGllbnRzIiwiYSIsImIiLCJjIl0",
+        "WyJzdXBwcmVzc2lvbnMiLCAwLCAiIiwgIiJd",
+        "WyJzdXBwcmVzc2lvbnMiLCBudWxsLCAiIiwgIiJd",
+        "x" * 20_000,
+    ],
+)
 async def test_a_cursor_that_is_not_ours_is_refused(suppressions: Suppressions, cursor: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         await suppressions.list(cursor=cursor)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from tests.store.support import NOW, Tables
-from timebell.errors import InvalidTemplate, NotFound
+from timebell.errors import InvalidInput, InvalidTemplate, NotFound
 from timebell.kernel import Timebell
 from timebell.notify.models import Address, Recipient
 from timebell.notify.template_models import (
@@ -278,6 +279,16 @@ async def test_the_cache_is_bounded(
     assert len(templates._cache._compiled) == 2
 
 
+async def test_the_cache_counts_what_texts_take_once_they_are_read(
+    bell: Timebell, templates: Templates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timebell.notify.templates.CACHED_CHARS_MAX", 5_000)
+    for number in range(3):
+        await save(bell, templates, f"{number}" + "{{ name }}" * 20)
+        await body_of(templates)
+    assert len(templates._cache._compiled) == 1
+
+
 @pytest.mark.req("A-4.1", "A-4.3")
 async def test_a_recipient_is_told_with_what_is_known_of_it_now(bell: Timebell, templates: Templates) -> None:
     body = "{{ recipient.name }} {{ recipient.email }} {{ due_at | time }} {{ unsubscribe_url }}"
@@ -316,6 +327,27 @@ async def test_a_recipient_is_told_with_what_is_known_of_it_now(bell: Timebell, 
     gone = await told(ann, 7)
     assert isinstance(gone, Unrendered)
     assert gone.reason == "template_missing"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"version": 0}, "version"),
+        ({"version": "1"}, "version"),
+        ({"context": None}, "context"),
+        ({"default_language": None}, "default_language"),
+        ({"reader": Reader(language="")}, "reader.language"),
+        ({"channel": "fax"}, "channel"),
+    ],
+)
+async def test_a_preview_says_what_is_wrong_with_the_question(
+    bell: Timebell, templates: Templates, wrong: dict[str, Any], field: str
+) -> None:
+    await save(bell, templates, "x")
+    asked: dict[str, Any] = {"tenant": "default", "channel": "sms", "context": {}, **wrong}
+    with pytest.raises(InvalidInput) as caught:
+        await templates.preview("greeting", **asked)
+    assert caught.value.field == field
 
 
 async def test_a_preview_shows_what_a_reader_would_get(bell: Timebell, templates: Templates) -> None:

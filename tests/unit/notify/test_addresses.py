@@ -27,6 +27,11 @@ def encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
+def compressed_point() -> str:
+    point = ec.generate_private_key(ec.SECP256R1()).public_key()
+    return encoded(point.public_bytes(Encoding.X962, PublicFormat.CompressedPoint))
+
+
 def subscription(**changes: Any) -> dict[str, Any]:
     point = ec.generate_private_key(ec.SECP256R1()).public_key()
     keys = {
@@ -94,6 +99,8 @@ def test_a_number_is_written_as_e164(given: str, kept: str) -> None:
     [
         ("0170 1234567", "country code"),
         ("+49", "country code"),
+        ("+1 555 0123", "too long or too short"),
+        ("+49 170 1234 5678 901", "too long or too short"),
         ("none", "country code"),
         ("+4917012345678901234", "too long or too short"),
         ("+1 202 555 0123 ext. 9", "leave it out"),
@@ -122,6 +129,7 @@ def test_a_push_subscription_is_taken_as_the_browser_gives_it() -> None:
         ({"keys": None}, "push"),
         ({"keys": {}}, "push.keys.p256dh"),
         ({"keys": {"p256dh": encoded(b"\x04" + bytes(64)), "auth": encoded(bytes(16))}}, "push.keys.p256dh"),
+        ({"keys": {"p256dh": compressed_point(), "auth": encoded(bytes(16))}}, "push.keys.p256dh"),
         ({"keys": {"p256dh": "!!!", "auth": encoded(bytes(16))}}, "push.keys.p256dh"),
         ({"keys": subscription()["keys"] | {"auth": encoded(bytes(15))}}, "push.keys.auth"),
         ({"keys": subscription()["keys"] | {"auth": "x" * 300}}, "push.keys.auth"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.unit.notify.templates_support import compiled, content_of, refusal_of, rendered, text_of
 from timebell.errors import InvalidInput
-from timebell.notify.mail_html import MailTooLarge, mail_parts
+from timebell.notify.mail_html import HTML_CHARS_MAX, MailTooLarge, mail_parts
 from timebell.notify.rendering import Missing, parse_text, render_text
 from timebell.notify.template_models import Reader, Rendered, Text, Unrendered
 
@@ -89,6 +89,14 @@ HTML_BOMBS: dict[str, str] = {
     "deep nesting behind comments": "<style>p{color:red}</style>" + "<div><!--</div>-->" * 1_900,
     "deep nesting behind attributes": "<style>p{color:red}</style>" + '<div title="</div>">' * 1_900,
     "formatting": BOLD * 19_000,
+    "formatting in many ways": "<p>" + "".join(f"<b title={i}>" for i in range(990)) + "x<p>" * 990,
+    "formatting hidden in quotes": "<p>" + "".join(f"<b a='>' b={i}>" for i in range(990)) + "x<p>" * 990,
+    "formatting in as many ways as may be": "<p>"
+    + "".join(f"<i id=x{i}>" for i in range(40))
+    + "x<p>" * 1_900,
+    "formatting with styles": "<style>p,b,i{color:red}</style><p>"
+    + "".join(f"<b title={i}>" for i in range(40))
+    + "x<p>" * 1_900,
     "misnested": "<a><b><p>" * 600,
     "many rules": STYLES + "p{color:red}" * 1_600 + "</style>" + "<p>x" * 1_900,
     "many declarations": STYLES
@@ -97,6 +105,8 @@ HTML_BOMBS: dict[str, str] = {
     + "}</style>"
     + "<p>x" * 1_900,
     "many selectors": STYLES + ",".join(["p"] * 9_000) + "{color:red}</style>" + "<p>x" * 1_900,
+    "a long rule": STYLES + "p{font-family:'" + "a" * 19_000 + "'}</style>" + "<p>x" * 1_900,
+    "a long rule at the limit": STYLES + "p{font-family:'" + "a" * 2_600 + "'}</style>" + "<p>x" * 1_900,
     "rules at the limit": STYLES + "p{color:red}" * 170 + "</style>" + "<p>x" * 1_900,
     "styles that never end": STYLES * 1_900,
     "styles whose tag never ends": "<style " * 1_900 + "x" * 80_000,
@@ -144,6 +154,7 @@ def test_a_bomb_is_answered_in_time_and_within_memory(name: str) -> None:
 def test_html_that_is_a_bomb_is_answered_in_time(name: str) -> None:
     seconds, answer = cost(lambda: answer_to(HTML_BOMBS[name], {}, html=True))
     assert seconds < SECONDS_MAX, answer
+    assert not isinstance(answer, Rendered) or len(answer.content.html or "") < HTML_CHARS_MAX + 1_000
 
 
 def test_a_loop_is_ended_by_time_where_its_steps_are_dear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,6 +491,12 @@ def test_nesting_is_bounded_by_what_the_cleaner_wrote() -> None:
     assert 'style="color:red"' in mail_parts(fine, "en")[0]
     with pytest.raises(MailTooLarge, match="nested deeper"):
         mail_parts("<style>p{color:red}</style>" + "<div>" * 101 + "x", "en")
+
+
+def test_formatting_that_is_closed_is_no_bomb() -> None:
+    line = '<li><b>Title</b> <i style="color:red">new</i> <font color=#aa0000>soon</font></li>'
+    _, text = mail_parts(f"<ul>{line * 490}</ul>", "en")
+    assert text.count("Title new soon") == 490
 
 
 def test_styles_are_put_where_mail_programs_look_for_them() -> None:

@@ -171,8 +171,10 @@ def test_each_thing_is_said_once() -> None:
 @pytest.mark.parametrize("state", get_args(NotificationState))
 def test_every_state_has_a_summary(state: NotificationState) -> None:
     for reason in (None, "expired", "held_retry"):
-        for settled_at in (None, DUE):
-            note = replace(NOTE, state=state, reason=reason, held_until=DUE, settled_at=settled_at)
+        for held_until, settled_at in ((DUE, None), (DUE, DUE), (None, DUE), (None, None)):
+            if state == "held" and held_until is None:
+                continue
+            note = replace(NOTE, state=state, reason=reason, held_until=held_until, settled_at=settled_at)
             told = summary(note, timezone="Europe/Berlin")
             assert (told[:3], told[-1]) == ("It ", ".")
             assert "None" not in told

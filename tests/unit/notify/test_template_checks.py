@@ -85,6 +85,8 @@ def test_a_draft_is_given_its_usual_spelling() -> None:
         ),
         (draft([sms("x")], [Variable(name="a", policy="no")]), "variables[a]", "policy"),  # type: ignore[arg-type]
         (draft([sms("x")], key="Hello World"), "key", "is not a key"),
+        (draft([sms("x")], key="x" * 101), "key", "1 to 100"),
+        (draft([sms("x")], topic="x" * 101), "topic", "1 to 100"),
         (draft([sms("x")], message_class="spam"), "message_class", "transactional"),
         (draft([sms("x\x00")]), "texts[sms/en].body", "NUL"),
     ],

@@ -1,6 +1,7 @@
 -- Done: deleted, logged, its key released, its step remembered, in one statement and for many jobs of one version.
--- A started job is known by who started it; any other by the epoch of its slot, row by row. What does not come back
--- was moved, cancelled or taken over.
+-- A started job is known by who started it; any other by the epoch of its slot, row by row. Answers with null where all
+-- are finished, and else with those that are: the others were moved, cancelled or taken over. Jobs that began together
+-- stand together, from the first of each of firsts on.
 WITH finished AS (
     DELETE FROM timebell.jobs
     WHERE id = ANY(:ids::uuid[]) AND version = :version::integer
@@ -29,8 +30,8 @@ WITH finished AS (
     INSERT INTO timebell.job_log (id, tenant, queue, kind, subject, key, step, version, attempt, state, due_at,
         started_at, finished_at, node, correlation_id)
     SELECT f.id, tenant, queue, kind, subject, key, step, version, attempt, 'done', due_at,
-        coalesce(started_at, (:started_ats::timestamptz[])[b.start]), coalesce(:now::timestamptz, now()),
-        :incarnation::bigint, correlation_id
-    FROM finished f JOIN unnest(:ids::uuid[], :starts::smallint[]) AS b(id, start) ON b.id = f.id
+        coalesce(started_at, (:started_ats::timestamptz[])[width_bucket(b.position, :firsts::bigint[])]),
+        coalesce(:now::timestamptz, now()), :incarnation::bigint, correlation_id
+    FROM finished f JOIN unnest(:ids::uuid[]) WITH ORDINALITY AS b(id, position) ON b.id = f.id
 )
-SELECT id FROM finished
+SELECT CASE WHEN count(*) < cardinality(:ids::uuid[]) THEN coalesce(array_agg(id), '{}') END AS finished FROM finished

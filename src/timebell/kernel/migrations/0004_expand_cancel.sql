@@ -1,7 +1,8 @@
 -- phase: expand
 -- Cancelling, with a truthful answer for each job. Python's verb and the SQL function are this one function.
 
--- Exactly one of p_id, (p_kind and p_key), p_subject names what is cancelled. A job that nothing has started is
+-- Exactly one of p_id, (p_kind and p_key), p_subject names what is cancelled; with a p_kind, jobs of other kinds are not
+-- meant. A job that nothing has started is
 -- deleted: 'cancelled'. One that runs gets a flag, which its handler can see and which stops any further try:
 -- 'too_late'. One that ended answers 'already_final' with its state. p_running is the job in whose own
 -- transaction the call is made.
@@ -18,7 +19,7 @@ DECLARE
     deleted      uuid[];
     lock_timeout text := current_setting('lock_timeout');
 BEGIN
-    IF num_nonnulls(p_id, p_key, p_subject) <> 1 OR (p_key IS NULL) <> (p_kind IS NULL) THEN
+    IF num_nonnulls(p_id, p_key, p_subject) <> 1 OR p_key IS NOT NULL AND p_kind IS NULL THEN
         RAISE EXCEPTION 'name what to cancel by id, by kind and key, or by subject'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -26,7 +27,8 @@ BEGIN
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN p_key IS NOT NULL THEN ARRAY(SELECT k.job_id FROM timebell.job_keys k
             WHERE k.tenant = p_tenant AND k.kind = p_kind AND k.key = p_key)
-        ELSE ARRAY(SELECT j.id FROM timebell.jobs j WHERE j.tenant = p_tenant AND j.subject = p_subject ORDER BY j.id)
+        ELSE ARRAY(SELECT j.id FROM timebell.jobs j WHERE j.tenant = p_tenant AND j.subject = p_subject
+            AND (p_kind IS NULL OR j.kind = p_kind) ORDER BY j.id)
     END;
     BEGIN
         -- No wait at all cannot be said: 0 would mean no limit.
@@ -39,15 +41,15 @@ BEGIN
         ORDER BY a.subject FOR UPDATE;
         -- Whoever held the agenda may have changed what is owed about the subject.
         IF p_subject IS NOT NULL THEN
-            targets := ARRAY(SELECT j.id FROM timebell.jobs j
-                WHERE j.tenant = p_tenant AND j.subject = p_subject ORDER BY j.id);
+            targets := ARRAY(SELECT j.id FROM timebell.jobs j WHERE j.tenant = p_tenant AND j.subject = p_subject
+                AND (p_kind IS NULL OR j.kind = p_kind) ORDER BY j.id);
         END IF;
         locked := ARRAY(SELECT j.id FROM timebell.jobs j WHERE j.id = ANY(targets) AND j.tenant = p_tenant
-            AND j.id IS DISTINCT FROM p_running ORDER BY j.id FOR UPDATE);
+            AND (p_kind IS NULL OR j.kind = p_kind) AND j.id IS DISTINCT FROM p_running ORDER BY j.id FOR UPDATE);
         PERFORM set_config('lock_timeout', lock_timeout, true);
     EXCEPTION WHEN lock_not_available THEN
         locked := ARRAY(SELECT j.id FROM timebell.jobs j WHERE j.id = ANY(targets) AND j.tenant = p_tenant
-            AND j.id IS DISTINCT FROM p_running ORDER BY j.id FOR UPDATE SKIP LOCKED);
+            AND (p_kind IS NULL OR j.kind = p_kind) AND j.id IS DISTINCT FROM p_running ORDER BY j.id FOR UPDATE SKIP LOCKED);
     END;
     WITH gone AS (
         DELETE FROM timebell.jobs j WHERE j.id = ANY(locked) AND j.started_by IS NULL RETURNING j.*
@@ -72,12 +74,14 @@ BEGIN
             CASE WHEN t.id = ANY(deleted) THEN 'cancelled' WHEN j.id IS NOT NULL THEN 'too_late' ELSE 'already_final' END,
             CASE WHEN t.id = ANY(deleted) THEN 'cancelled' WHEN j.id IS NOT NULL THEN 'running' ELSE l.state END
         FROM unnest(targets) WITH ORDINALITY AS t(id, position)
-        LEFT JOIN timebell.jobs j ON j.id = t.id AND j.tenant = p_tenant
+        LEFT JOIN timebell.jobs j ON j.id = t.id AND j.tenant = p_tenant AND (p_kind IS NULL OR j.kind = p_kind)
         LEFT JOIN LATERAL (
-            SELECT 'dead' AS state FROM timebell.dead_jobs d WHERE d.id = t.id AND d.tenant = p_tenant
+            SELECT 'dead' AS state FROM timebell.dead_jobs d
+            WHERE d.id = t.id AND d.tenant = p_tenant AND (p_kind IS NULL OR d.kind = p_kind)
             UNION ALL (
                 SELECT l.state FROM timebell.job_log l
                 WHERE l.id = t.id AND l.tenant = p_tenant AND l.state <> 'pending'
+                    AND (p_kind IS NULL OR l.kind = p_kind)
                 ORDER BY l.logged_at DESC, l.version DESC LIMIT 1)
             LIMIT 1
         ) l ON j.id IS NULL

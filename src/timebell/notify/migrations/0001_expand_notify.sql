@@ -110,7 +110,7 @@ CREATE TABLE timebell_notify.policies (
 );
 
 -- One thing to tell one recipient. Its id is that of the job that delivers it. decisions is what was considered at
--- each run, in order, and is what explain() reads. is_mended: the context is no longer that of the job.
+-- each run, in order, and is what explain() reads. mended is what a person added to the context of the job.
 CREATE TABLE timebell_notify.notifications (
     tenant           text NOT NULL,
     id               uuid NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE timebell_notify.notifications (
     route            jsonb NOT NULL,
     guard            text,
     context          jsonb NOT NULL,
-    is_mended        boolean NOT NULL DEFAULT false,
+    mended           jsonb,
     is_erased        boolean NOT NULL DEFAULT false,
     subject          text,
     key              text,
@@ -301,32 +301,37 @@ CREATE TABLE timebell_notify.provider_rates (
 -- The notifications whose jobs have not ended; a dead one waits for an operator. Nowhere else is it asked what the kernel
 -- keeps in its tables.
 CREATE VIEW timebell_notify.owed WITH (security_invoker = true) AS
-SELECT tenant, id, cursor FROM timebell.jobs UNION ALL SELECT tenant, id, NULL FROM timebell.dead_jobs;
+SELECT tenant, id, cursor, false AS is_dead FROM timebell.jobs
+UNION ALL SELECT tenant, id, NULL, true FROM timebell.dead_jobs;
 
--- Notifications for those who look. A job that was cancelled, or withdrawn with its agenda, goes without a word to its
--- notification: one that was never settled and has no job any more was taken back, unless a digest that has closed is
--- about to tell it. Where it had been told in part, or may have been, that counts, as in withdraw_notifications.sql.
+-- Notifications for those who look. A job that was cancelled, withdrawn with its agenda, or died, goes without a word to
+-- its notification. One that was never settled has a job that is to tell it, its own or that of its digest once this has
+-- closed: where there is none it was taken back, and where that is dead it was given up, until an operator revives it.
+-- Where it had been told in part, or may have been, that counts, as in withdraw_notifications.sql.
 CREATE VIEW timebell_notify.standing WITH (security_invoker = true) AS
 SELECT n.tenant, n.id, n.recipient_id, n.template, n.template_version, n.topic, n.class, n.urgency, n.route, n.guard,
     n.context, n.subject, n.key, n.digest, n.digest_id, n.on_quiet, n.due_at, n.expires_at,
-    coalesce(e.state, n.state) AS state, CASE WHEN e.state IS NULL THEN n.reason ELSE 'withdrawn' END AS reason,
-    CASE WHEN e.state IS NULL THEN n.held_until END AS held_until, n.decisions, n.correlation_id, n.created_at,
+    coalesce(e.state, n.state) AS state, coalesce(w.reason, n.reason) AS reason,
+    CASE WHEN w.reason IS NULL THEN n.held_until END AS held_until, n.decisions, n.correlation_id, n.created_at,
     n.settled_at
 FROM timebell_notify.notifications n
+-- Each is asked once, however many columns need the answer.
 CROSS JOIN LATERAL (
-    SELECT CASE WHEN n.settled_at IS NULL
-        AND NOT EXISTS (SELECT FROM timebell_notify.owed o WHERE o.tenant = n.tenant AND o.id = n.id)
-        AND NOT EXISTS (SELECT FROM timebell_notify.digests g JOIN timebell_notify.owed o
-            ON o.tenant = g.tenant AND o.id = g.notification_id
-            WHERE g.tenant = n.tenant AND g.id = n.digest_id AND g.closed_at IS NOT NULL)
-        THEN coalesce((SELECT s.state FROM timebell_notify.deliveries d
-            CROSS JOIN LATERAL (SELECT CASE WHEN EXISTS (SELECT FROM timebell_notify.attempts t WHERE t.tenant = d.tenant
-                AND t.delivery_id = d.id AND t.answer IS NULL) THEN 'uncertain' ELSE d.state END AS state) s
-            WHERE d.tenant = n.tenant AND d.notification_id = n.id
-                AND s.state IN ('delivered', 'sent', 'suppressed', 'uncertain')
-            ORDER BY array_position(ARRAY['delivered', 'sent', 'suppressed', 'uncertain'], s.state) LIMIT 1), 'withdrawn')
-        END AS state
-    -- Asked once for each, however many columns need the answer.
+    SELECT CASE WHEN n.settled_at IS NULL THEN (
+        SELECT CASE WHEN bool_and(o.is_dead) IS NULL THEN 'withdrawn' WHEN bool_and(o.is_dead) THEN 'given_up' END
+        FROM timebell_notify.owed o
+        WHERE o.tenant = n.tenant AND o.id = ANY (ARRAY[n.id, (SELECT g.notification_id FROM timebell_notify.digests g
+            WHERE g.tenant = n.tenant AND g.id = n.digest_id AND g.closed_at IS NOT NULL)])) END AS reason
+    OFFSET 0
+) w
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN w.reason IS NOT NULL THEN coalesce((SELECT s.state FROM timebell_notify.deliveries d
+        CROSS JOIN LATERAL (SELECT CASE WHEN EXISTS (SELECT FROM timebell_notify.attempts t WHERE t.tenant = d.tenant
+            AND t.delivery_id = d.id AND t.answer IS NULL) THEN 'uncertain' ELSE d.state END AS state) s
+        WHERE d.tenant = n.tenant AND d.notification_id = n.id
+            AND s.state IN ('delivered', 'sent', 'suppressed', 'uncertain')
+        ORDER BY array_position(ARRAY['delivered', 'sent', 'suppressed', 'uncertain'], s.state) LIMIT 1),
+        CASE w.reason WHEN 'withdrawn' THEN 'withdrawn' ELSE 'failed' END) END AS state
     OFFSET 0
 ) e;
 

@@ -1,7 +1,7 @@
 -- Forgets what a recipient was told, and where. Ids and states stay, and so does what was sent when.
 WITH notifications AS (
     UPDATE timebell_notify.notifications n
-    SET context = '{}', decisions = '[]', is_erased = true
+    SET context = '{}', mended = NULL, decisions = '[]', is_erased = true
     WHERE n.tenant = :tenant::text AND n.recipient_id = :recipient_id::uuid
 ), deliveries AS (
     UPDATE timebell_notify.deliveries d

@@ -1,7 +1,7 @@
 -- Everything that decides about each notification, as of one instant, in the order asked for. The columns of the
 -- recipient are those of read_recipient.sql; they are null where there is none.
 SELECT coalesce(:now::timestamptz, now()) AS now, n.state, n.settled_at IS NOT NULL AS is_settled, n.template_version,
-    CASE WHEN n.is_mended THEN n.context END AS mended,
+    n.mended,
     r.id, r.tenant, r.name, r.external_id, r.language, r.timezone, r.channel_preference, r.whatsapp_opt_in,
     r.quiet_hours, r.revision, r.created_at, r.updated_at, r.erased_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'value', a.value, 'detail', a.detail,

@@ -1,5 +1,6 @@
--- Completes attempts with what their providers answered. A report that overtook the answer is not undone by it; how far
--- that took the delivery comes back. What the provider said is kept only of a delivery that was not erased meanwhile.
+-- Completes attempts with what their providers answered. A report that overtook the answer is not undone by it, nor what
+-- is known of a later attempt by a doubt or a no to an earlier one; where the delivery then stands comes back. What the
+-- provider said is kept only of a delivery that was not erased meanwhile.
 WITH answered AS (
     SELECT * FROM unnest(:tenants::text[], :delivery_ids::uuid[], :numbers::integer[], :answers::text[],
         :states::text[], :reasons::text[], :provider_ids::text[], :details::text[], :are_failures::boolean[])
@@ -13,6 +14,7 @@ WITH answered AS (
         updated_at = coalesce(:now::timestamptz, now())
     FROM answered a
     WHERE d.tenant = a.tenant AND d.id = a.delivery_id AND d.state IN ('pending', 'uncertain')
+        AND (a.number = d.attempt_count OR a.state IN ('sent', 'suppressed'))
     RETURNING d.tenant, d.id, d.address LIKE 'erased:%' AS is_erased
 ), attempt AS (
     UPDATE timebell_notify.attempts t
@@ -20,6 +22,7 @@ WITH answered AS (
         detail = CASE WHEN NOT m.is_erased THEN a.detail::jsonb END
     FROM answered a LEFT JOIN moved m ON m.tenant = a.tenant AND m.id = a.delivery_id
     WHERE t.tenant = a.tenant AND t.delivery_id = a.delivery_id AND t.number = a.number
+        AND (t.answer IS NULL OR a.answer <> 'uncertain')
 )
 SELECT a.position, d.state, d.reason
 FROM answered a JOIN timebell_notify.deliveries d ON d.tenant = a.tenant AND d.id = a.delivery_id

@@ -1,12 +1,19 @@
 -- Puts entries into inboxes, each with its delivery, and each once: one that is there already takes no number. The last
 -- number of each recipient is locked, in order, until the commit, so that numbers have no gaps and rise with the
 -- commits. Whoever shows the same entry at the same time gets a unique violation here, and finds it when asking again.
--- Nothing is shown to a recipient who was erased, or is being erased just now; those positions come back.
+-- Nothing is shown to a recipient who was erased, or is being erased just now, and nothing that has expired since it was
+-- decided; those positions come back.
 WITH living AS MATERIALIZED (
     SELECT r.tenant, r.id FROM timebell_notify.recipients r
     WHERE (r.tenant, r.id) IN (SELECT a.tenant, a.id FROM unnest(:tenants::text[], :recipient_ids::uuid[]) AS a(tenant, id))
         AND r.erased_at IS NULL
     FOR KEY SHARE OF r SKIP LOCKED
+), refused AS MATERIALIZED (
+    SELECT a.position
+    FROM unnest(:tenants::text[], :recipient_ids::uuid[], :expires_ats::timestamptz[]) WITH ORDINALITY
+        AS a(tenant, recipient_id, expires_at, position)
+    WHERE a.expires_at <= coalesce(:now::timestamptz, now())
+        OR NOT EXISTS (SELECT FROM living l WHERE l.tenant = a.tenant AND l.id = a.recipient_id)
 ), fresh AS MATERIALIZED (
     SELECT DISTINCT ON (a.tenant, a.id) a.*
     FROM unnest(:tenants::text[], :ids::uuid[], :delivery_ids::uuid[], :recipient_ids::uuid[], :types::text[],
@@ -15,7 +22,7 @@ WITH living AS MATERIALIZED (
         AS a(tenant, id, delivery_id, recipient_id, type, title, description, priority, payload, subject, due_at,
             language, content, position)
     WHERE NOT EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.tenant = a.tenant AND i.id = a.id)
-        AND EXISTS (SELECT FROM living l WHERE l.tenant = a.tenant AND l.id = a.recipient_id)
+        AND a.position NOT IN (SELECT r.position FROM refused r)
     ORDER BY a.tenant, a.id, a.position
 ), ends AS (
     INSERT INTO timebell_notify.inbox_ends AS e (tenant, recipient_id, last_seq)
@@ -41,6 +48,4 @@ WITH living AS MATERIALIZED (
     FROM shown s JOIN fresh f ON f.tenant = s.tenant AND f.id = s.id
     ON CONFLICT (tenant, notification_id, channel, provider, address) DO NOTHING
 )
-SELECT a.position
-FROM unnest(:tenants::text[], :recipient_ids::uuid[]) WITH ORDINALITY AS a(tenant, recipient_id, position)
-WHERE NOT EXISTS (SELECT FROM living l WHERE l.tenant = a.tenant AND l.id = a.recipient_id)
+SELECT position FROM refused
