@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SEED = "7"
+SEED = "3"
 
 
 def _played(hash_seed: str) -> tuple[str, str]:

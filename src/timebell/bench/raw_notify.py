@@ -69,6 +69,7 @@ class RawDeliveries(RawLoop):
             "payloads": ["{}"] * count,
             "subjects": [None] * count,
             "due_ats": [_AT] * count,
+            "expires_ats": [None] * count,
             "languages": ["en"] * count,
             "contents": [_CONTENT] * count,
         }
@@ -90,6 +91,7 @@ class RawDeliveries(RawLoop):
             "addresses": ["recipient@example.org"] * count,
             "languages": ["en"] * count,
             "contents": [_CONTENT] * count,
+            "expires_ats": [None] * count,
         }
         async with self._bell.database.transaction() as writing:
             await self._confirm(writing, facts["ids"], version)

@@ -94,16 +94,16 @@ class Webhook:
 
 
 def _payload(parcel: Parcel) -> Mapping[str, Any]:
-    """The same at every attempt, since all of them stand for one event."""
+    """The same at every attempt, since all of them stand for one event. What is ours to say nobody's data takes away."""
     kind = parcel.content.data.get("type")
     return {
         "type": kind if isinstance(kind, str) and _TYPE.fullmatch(kind) else TYPE,
         "timestamp": parcel.first_tried_at or parcel.attempted_at,
         "data": {
+            **{key: value for key, value in parcel.content.data.items() if key != "type"},
             "id": str(parcel.delivery_id),
             "subject": parcel.content.subject,
             "text": parcel.content.text,
-            **{key: value for key, value in parcel.content.data.items() if key != "type"},
         },
     }
 

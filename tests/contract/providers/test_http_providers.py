@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -328,3 +329,15 @@ async def test_a_webhook_that_is_too_large_is_rejected(side: HttpSide) -> None:
     large = replace(parcel, content=replace(parcel.content, text="x" * 20_001))
     assert isinstance(await side.provider.send(large), Rejected)
     assert side.server.connections == 0
+
+
+@with_side(WebhookSide)
+async def test_no_data_takes_the_place_of_what_a_webhook_tells(side: HttpSide) -> None:
+    parcel = side.parcel()
+    data = {"id": "mine", "subject": "mine", "text": "", "meeting": 7}
+    assert isinstance(
+        await side.provider.send(replace(parcel, content=replace(parcel.content, data=data))), Sent
+    )
+    told = json.loads(side.requests[0].body)["data"]
+    assert (told["text"], told["meeting"]) == (parcel.content.text, 7)
+    assert (told["id"], told["subject"]) == (str(parcel.delivery_id), parcel.content.subject)
