@@ -116,7 +116,6 @@ HTML_BOMBS: dict[str, str] = {
 
 def cost(run: Callable[[], object]) -> tuple[float, object]:
     """What it costs by itself: a collection of all that the other tests left behind is not its doing."""
-    gc.collect()
     gc.disable()
     try:
         began = time.thread_time()
