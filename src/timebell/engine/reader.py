@@ -100,6 +100,7 @@ class Reader:
         self._recent_seconds = 0.0
         self._recent_began: datetime | None = None
         self._rest_until = float("-inf")
+        self._rows_max = _ROWS_AT_FIRST
         # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
         self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
         self.orphans: list[Row] = []
@@ -194,8 +195,7 @@ class Reader:
         is_behind = scan is self._recent or scan is self._full
         until = self._timekeeper.now() + (timedelta(0) if is_behind else self._ahead)
         asked = dict(scan.pending)
-        # With nothing in hand a little is wanted soon, and the rest is read while that runs.
-        rows_max = _ROWS_A_READ if len(self._held) else _ROWS_AT_FIRST
+        rows_max = self._rows_max
         if scan.pair is not None:
             rows_max = min(rows_max, self._held.room(scan.pair))
         per_slot = max(2, rows_max // len(asked))
@@ -223,6 +223,10 @@ class Reader:
                     self._take_row(row)
         finally:
             self._held.read_ends()
+        # At first a little is wanted soon. Where that was not all there was, the next read is larger, so that it brings
+        # enough to run while the one after it is under way.
+        is_plenty = len(rows) >= rows_max // 2
+        self._rows_max = min(2 * rows_max, _ROWS_A_READ) if is_plenty else _ROWS_AT_FIRST
         ended = scan.absorb(asked, rows, per_slot)
         if scan is self._coming:
             self._advance(asked, ended, until)
