@@ -19,11 +19,12 @@ help: ## Show this list
 up: $(READY) ## Run Timebell on its own PostgreSQL
 	exec $(BIN)/timebell up $(ARGS)
 
+# Three at once on two processors: some of the tests wait for processes of their own.
 test: lint ## Run the checks and every test that is not slow
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
 test-all: lint packages ## Run the checks and every test, the slow ones too
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 faults: $(READY) packages ## Kill, stop and starve real processes, and write what came of it to docs/explanation/faults.md
 	mkdir -p build
@@ -36,7 +37,7 @@ faults: $(READY) packages ## Kill, stop and starve real processes, and write wha
 
 # What the fault tests inject with. Without it they say what is missing and are skipped, so this never fails. Debian
 # starts what it installs, unless the run level says that the machine is not in use.
-PACKAGES := pgbouncer faketime
+PACKAGES := pgbouncer faketime prometheus
 
 packages: ## Install the Debian packages that the slow tests need (root only)
 	@missing=; \
@@ -62,7 +63,7 @@ format: $(READY) ## Put the code in the house format
 	$(BIN)/ruff format .
 
 bench: $(READY) ## Measure Timebell and its peers (ARGS=--quick to try it; ARGS="drain ..." for one bench alone)
-	exec $(BIN)/$(if $(filter drain enqueue late next notify plan steady,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
+	exec $(BIN)/$(if $(filter drain enqueue http late next notify plan steady,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

@@ -1,4 +1,4 @@
-"""What is never the same twice, each behind one object that a test can replace: time, chance and ids."""
+"""What is never the same twice, each behind one object that can be replaced: time, chance and ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import asyncio
 import random
 import struct
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import UUID
+
+from timebell.errors import InvalidInput, NaiveInstant
+
+START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -42,6 +46,68 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that stands still until it is moved: every statement gets this instant, and waiting costs nothing.
+
+    Leases stay in real time, because they guard real processes.
+    """
+
+    def __init__(self, start: datetime = START) -> None:
+        _check_instant("start", start)
+        self._start = start
+        self._now = start
+
+    @property
+    def now(self) -> datetime:
+        return self._now
+
+    def sql_now(self) -> datetime | None:
+        return self._now
+
+    def lease_now(self) -> datetime | None:
+        return None
+
+    def monotonic(self) -> float:
+        return (self._now - self._start).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    def move(self, by: timedelta) -> None:
+        self.move_to(self._now + by)
+
+    def move_to(self, instant: datetime) -> None:
+        """Time goes forward only."""
+        self.check_ahead("instant", instant)
+        self._now = instant
+
+    def check_ahead(self, name: str, instant: datetime) -> None:
+        """Refuse to go there if it lies in the past, or nowhere."""
+        _check_instant(name, instant)
+        if instant < self._now:
+            raise InvalidInput(
+                f"{instant.isoformat()} is before {self._now.isoformat()}; time goes forward only", field=name
+            )
+
+
+class SandboxClock(ManualClock):
+    """A manual clock for a real process: what is due stands still, while time-outs and waiting go on as they do."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _check_instant(name: str, value: object) -> None:
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{value!r:.100} is not a datetime; give one with an offset", field=name)
+    if value.utcoffset() is None:
+        raise NaiveInstant(
+            f"{value.isoformat()} has no offset; give it one, for example tzinfo=timezone.utc", field=name
+        )
 
 
 class Chance:

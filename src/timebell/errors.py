@@ -23,7 +23,8 @@
     │   ├── DatabaseUnavailable   no answer within the deadline
     │   └── SchemaMismatch        the schema is older or newer than this code
     │       └── MigrationError    a migration failed, or was changed after it was applied
-    └── PortInUse                 the port for HTTP cannot be had
+    ├── PortInUse                 the port for HTTP cannot be had
+    └── WrongTenant               a transaction of one tenant was asked for while answering another
 
 A message names the field and the remedy. An error raised without a message says its docstring.
 """
@@ -141,3 +142,7 @@ class MigrationError(SchemaMismatch):
 
 class PortInUse(TimebellError):
     """The port for HTTP cannot be had; stop what uses it, or choose another with `--port`."""
+
+
+class WrongTenant(TimebellError):
+    """A transaction of one tenant was asked for while a request of another is answered; nothing was written."""

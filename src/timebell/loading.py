@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from timebell.notify import Provider, notify_app
 from timebell.notify.migrations import NOTIFY
 from timebell.notify.telling import DELIVER
 from timebell.providers.building import open_providers
+from timebell.web.migrations import WEB
+from timebell.web.replies import prune_replies
 
 CHECK_KIND = "timebell.check"
 
@@ -31,7 +34,24 @@ BUILT_IN = App(
     name="timebell",
     handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
     queues=[Queue(name=CHECK_KIND)],
+    on_prune=prune_replies,
 )
+
+
+def apps_of(settings: Settings) -> list[App]:
+    """The apps that the settings name. What comes with Timebell may have been taken away, unless somebody names it."""
+    names = settings.apps
+    if settings.source_of("apps") == "default":
+        names = tuple(name for name in names if _is_there(name))
+    return load_apps(names)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return False
+    return spec is not None and spec.origin is not None
 
 
 def load_apps(names: Iterable[str]) -> list[App]:
@@ -79,7 +99,7 @@ async def load(
     settings: Settings, apps: Sequence[App] = (), *, given: Sequence[Provider] | None = None
 ) -> AsyncIterator[Loaded]:
     """The apps, and the providers that were given or that the settings describe, for as long as the block lasts."""
-    brought = [*load_apps(settings.apps), *apps]
+    brought = [*apps_of(settings), *apps]
     other = next((app.name for app in brought if DELIVER in app.handlers), None)
     if other is not None:
         for name, value in (("demo", settings.demo), ("providers", given or settings.providers)):
@@ -100,4 +120,4 @@ def slices_of(registry: Registry) -> list[Slice]:
     """Whose migrations there are: ours, and those that apps bring for a schema of their own."""
     brought = [app for app in registry.apps if app.migrations is not None]
     own = [Slice(name=app.name, schema=app.name, package=str(app.migrations)) for app in brought]
-    return [KERNEL, NOTIFY, *own]
+    return [KERNEL, NOTIFY, WEB, *own]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import structlog
 
+from timebell.clock import Clock
 from timebell.config import Settings, load_settings, mask_url
 from timebell.db.embedded import EmbeddedServer, default_data_folder
 from timebell.db.failures import DATABASE_ERRORS
@@ -19,31 +19,38 @@ from timebell.db.migrate import Migration, check_schema, migrate
 from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
-from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedServerError
+from timebell.errors import ConfigurationError, EmbeddedServerError
 from timebell.kernel.app import App, Registry
 from timebell.kernel.bell import Timebell
+from timebell.kernel.insights import Insights
+from timebell.kernel.tallies import Tallies
 from timebell.loading import Loaded, load, slices_of
 from timebell.notify import Provider
 from timebell.notify.provider_store import ProviderStore
 from timebell.providers.log import captured_providers
-from timebell.web.health import HealthServer
+from timebell.web.figures import FigureReader
+from timebell.web.sandbox import NewSandbox, clock_of, refuse_sandbox
 
 log = structlog.get_logger("timebell.server")
 
-_READY_SECONDS = 3.0
 _LEAVE_SECONDS = 2.5
 _CLOSE_SECONDS = 1.0
-_LOOK_AT_SERVER_SECONDS = 0.5
+_READER_CONNECTIONS = 2
 
 Whereabouts = Literal["start", "find", "either"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the database is: a server that the settings name, or an embedded one, perhaps started here."""
+    """Where the database is: a server that the settings name, or an embedded one, perhaps started here.
+
+    Without an `api_url` requests are answered as the role of the nodes, and without a `read_url` figures are read so.
+    """
 
     url: str = field(repr=False)
     owner_url: str = field(repr=False)
+    api_url: str | None = field(default=None, repr=False)
+    read_url: str | None = field(default=None, repr=False)
     embedded: EmbeddedServer | None = None
     is_started_here: bool = False
 
@@ -55,10 +62,17 @@ class Place:
 
 
 @asynccontextmanager
-async def database_place(settings: Settings, whereabouts: Whereabouts) -> AsyncIterator[Place]:
+async def database_place(
+    settings: Settings, whereabouts: Whereabouts, *, is_sandbox: bool = False
+) -> AsyncIterator[Place]:
     """The server that the settings name; else the embedded one: found running, or started for as long as this."""
     if settings.database_url is not None:
-        yield Place(url=settings.database_url, owner_url=settings.owner_url or settings.database_url)
+        yield Place(
+            url=settings.database_url,
+            owner_url=settings.owner_url or settings.database_url,
+            api_url=settings.api_url,
+            read_url=settings.read_url,
+        )
         return
     folder = settings.data or default_data_folder()
     found = None if whereabouts == "start" else await EmbeddedServer.find(folder)
@@ -70,7 +84,9 @@ async def database_place(settings: Settings, whereabouts: Whereabouts) -> AsyncI
             "folder of the one that runs with --data, or set DATABASE_URL."
         )
     else:
-        started = await EmbeddedServer.start(folder)
+        # What a sandbox has written may be lost with the machine; not waiting for the disk lets time pass faster.
+        tuning = {"synchronous_commit": "off"} if is_sandbox else {}
+        started = await EmbeddedServer.start(folder, settings=tuning)
         try:
             yield _place_of(started, is_started_here=True)
         finally:
@@ -81,6 +97,8 @@ def _place_of(server: EmbeddedServer, *, is_started_here: bool = False) -> Place
     return Place(
         url=server.url(),
         owner_url=server.url(role="owner"),
+        api_url=server.url(role="api"),
+        read_url=server.url(role="read"),
         embedded=server,
         is_started_here=is_started_here,
     )
@@ -95,9 +113,16 @@ async def apply_migrations(
     dry_run: bool = False,
 ) -> list[Migration]:
     """Bring the schema up to this version, as the role that owns it."""
-    owner, app = [
-        await role_of(url, seconds=settings.connect_seconds) for url in (place.owner_url, place.url)
+    owner, app, api, read = [
+        url and await role_of(url, seconds=settings.connect_seconds)
+        for url in (place.owner_url, place.url, place.api_url, place.read_url)
     ]
+    for name, role in (("api_url", api), ("read_url", read)):
+        if role is not None and role in (owner, app):
+            whose = "owner_url" if role == owner else "database_url"
+            raise ConfigurationError(
+                f"{name}: leads to {role}, the role of {whose}; give it a role of its own, or leave it out"
+            )
     async with bare_connection(place.owner_url, seconds=settings.connect_seconds) as connection:
         return await migrate(
             connection,
@@ -105,29 +130,72 @@ async def apply_migrations(
             phase=phase,
             dry_run=dry_run,
             app_role=None if owner == app else app,
+            api_role=api,
+            read_role=read,
         )
 
 
 @asynccontextmanager
-async def open_bell(place: Place, settings: Settings, registry: Registry) -> AsyncIterator[Timebell]:
-    """The verbs on a database whose schema fits, without an engine."""
+async def open_bell(
+    place: Place, settings: Settings, registry: Registry, *, sandbox: NewSandbox | None = None
+) -> AsyncIterator[Timebell]:
+    """The verbs on a database whose schema fits, without an engine, in the time that the database lives by."""
+    async with _open_database(place.url, settings) as database:
+        async with database.connection() as session:
+            await check_schema(session.connection, slices_of(registry))
+            clock = await (clock_of(session) if sandbox is None else sandbox.clock(session))
+        bell = Timebell(database, registry=registry, settings=settings, clock=clock)
+        try:
+            yield bell
+        finally:
+            await _bounded("closing", bell.close(), _CLOSE_SECONDS)
+
+
+@asynccontextmanager
+async def open_walled_bell(
+    place: Place, settings: Settings, registry: Registry, clock: Clock, tallies: Tallies
+) -> AsyncIterator[Timebell]:
+    """The verbs for requests, behind the wall between tenants where the place has a role for it."""
+    async with _open_database(place.api_url or place.url, settings, is_walled=True) as database:
+        bell = Timebell(database, registry=registry, settings=settings, clock=clock, tallies=tallies)
+        try:
+            yield bell
+        finally:
+            await _bounded("closing", bell.close(), _CLOSE_SECONDS)
+
+
+@asynccontextmanager
+async def open_figures(place: Place, settings: Settings, clock: Clock) -> AsyncIterator[FigureReader]:
+    """What the metrics show of the database, asked as the reader's role where the place has one."""
+    url = place.read_url or place.url
+    async with _open_database(url, settings, size=_READER_CONNECTIONS) as database:
+        yield FigureReader(Insights(database, clock), clock)
+
+
+@asynccontextmanager
+async def _open_database(
+    url: str, settings: Settings, *, is_walled: bool = False, size: int | None = None
+) -> AsyncIterator[Database]:
     limits = Limits(
         connect=settings.connect_seconds,
         statement=settings.statement_seconds,
         lock=settings.lock_seconds,
         idle_in_transaction=min(20.0, settings.lease_seconds * 2 / 3),
     )
-    database = await Database.open(place.url, size=settings.pool_size, limits=limits, pooled=settings.pooled)
+    database = await Database.open(
+        url, size=size or settings.pool_size, limits=limits, pooled=settings.pooled, is_walled=is_walled
+    )
     try:
-        async with database.connection() as session:
-            await check_schema(session.connection, slices_of(registry))
-        bell = Timebell(database, registry=registry, settings=settings)
-        try:
-            yield bell
-        finally:
-            await _bounded("closing", bell.close(), _CLOSE_SECONDS)
+        yield database
     finally:
         await _bounded("closing", database.close(), _CLOSE_SECONDS)
+
+
+def with_secret_key(settings: Settings, place: Place) -> Settings:
+    """The settings with the secret that an embedded server keeps beside its data, where they name none."""
+    if settings.secret_key is not None or place.embedded is None:
+        return settings
+    return replace(settings, secret_key=place.embedded.secret_key())
 
 
 @asynccontextmanager
@@ -154,17 +222,19 @@ async def running(
     async with AsyncExitStack() as stack:
         loaded = await stack.enter_async_context(load(settings, apps, given=given))
         place = await stack.enter_async_context(database_place(settings, "either"))
+        settings = with_secret_key(settings, place)
         await apply_migrations(place, settings, loaded.registry)
         bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
         if engine:
-            await stack.enter_async_context(_engine(bell, place, loaded))
+            await stack.enter_async_context(started_engine(bell, place, loaded))
         else:
             await bell.declare()
         yield bell
 
 
 @asynccontextmanager
-async def _engine(bell: Timebell, place: Place, loaded: Loaded) -> AsyncIterator[Engine]:
+async def started_engine(bell: Timebell, place: Place, loaded: Loaded) -> AsyncIterator[Engine]:
+    refuse_sandbox(bell.clock)
     if loaded.is_demo_by_default:
         await _refuse_demo_by_accident(bell)
     engine = Engine(bell, is_alone=place.is_started_here)
@@ -195,114 +265,3 @@ async def _bounded(doing: str, ending: Coroutine[Any, Any, None], seconds: float
         log.warning("the database did not answer in time", doing=doing, seconds=seconds)
     except DATABASE_ERRORS as error:
         log.warning("the database is away", doing=doing, error=str(error) or type(error).__name__)
-
-
-class Process:
-    """One process in the foreground: everything (`up`), or a node for somebody else's database (`work`)."""
-
-    def __init__(self, settings: Settings, *, on_ready: Callable[[Place], None]) -> None:
-        self._settings = settings
-        self._on_ready = on_ready
-        self._stopping = asyncio.Event()
-        self._engine: Engine | None = None
-
-    async def up(self) -> None:
-        """The database, its schema and an engine, until a signal. The port is taken first: it is soon told."""
-        health = HealthServer(self.complaints)
-        await health.start(self._settings.port)
-        try:
-            await self._until_signal(self._run("start"))
-        finally:
-            await health.close()
-
-    async def work(self) -> None:
-        """An engine on a database whose schema is somebody else's care, until a signal."""
-        await self._until_signal(self._run("find"))
-
-    async def complaints(self) -> list[str]:
-        """What keeps this process from being ready; nothing when it is."""
-        if self._stopping.is_set():
-            return ["stopping"]
-        engine = self._engine
-        if engine is None:
-            return ["starting"]
-        complaints = engine.complaints()
-        try:
-            async with asyncio.timeout(_READY_SECONDS), engine.bell.database.connection() as session:
-                await check_schema(session.connection, slices_of(engine.bell.registry))
-        except (*DATABASE_ERRORS, DatabaseUnavailable):
-            complaints.append("the database does not answer")
-        except Exception as error:
-            complaints.append(str(error))
-        return complaints
-
-    async def _run(self, whereabouts: Whereabouts) -> None:
-        settings = self._settings
-        async with AsyncExitStack() as stack:
-            loaded = await stack.enter_async_context(load(settings))
-            place = await stack.enter_async_context(database_place(settings, whereabouts))
-            if whereabouts == "start":
-                for migration in await apply_migrations(place, settings, loaded.registry):
-                    log.info("migrated", migration=str(migration))
-            bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
-            engine = await stack.enter_async_context(_engine(bell, place, loaded))
-            if loaded.providers:
-                names = [provider.name for provider in loaded.providers]
-                log.info("demo mode: nothing leaves" if settings.is_demo else "messages leave", through=names)
-            self._engine = engine
-            self._on_ready(place)
-            await _first_of(engine.wait(), _ended(place), self._stopping.wait())
-
-    async def _until_signal(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it; the first signal ends it in order, also while it starts, and a second one hastens the end."""
-        loop = asyncio.get_running_loop()
-        main = asyncio.create_task(work)
-
-        def signalled() -> None:
-            if self._stopping.is_set():
-                log.info("what still runs is given back now")
-                if self._engine is not None:
-                    self._engine.interrupt()
-                return
-            log.info("stopping")
-            self._stopping.set()
-            if self._engine is None:
-                main.cancel()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, signalled)
-        try:
-            await main
-        except asyncio.CancelledError:
-            if not self._stopping.is_set():
-                raise
-        finally:
-            # A signal that comes now finds nothing left to hasten, and must not cut the last steps off.
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_IGN)
-
-
-async def _ended(place: Place) -> None:
-    """A server of our own that ends before us leaves nothing to do: whoever watches this process starts it again."""
-    server = place.embedded if place.is_started_here else None
-    while True:
-        if server is not None and not server.is_running:
-            break
-        # It is a process of its own and tells nobody when it ends.
-        await asyncio.sleep(_LOOK_AT_SERVER_SECONDS)
-    raise EmbeddedServerError(
-        f"The embedded server, {place.shown}, ended unexpectedly; its log lies beside the data. Start again."
-    )
-
-
-async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Until one of them ends; raises what that one raised."""
-    waiting = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for ended in done:
-            ended.result()
-    finally:
-        for each in waiting:
-            each.cancel()

@@ -66,7 +66,9 @@ def work(place: Path, processes: list[Process]) -> Work:
 
     def start(**variables: str) -> Process:
         notes = place / f"process{len(processes)}"
-        process = Process(notes, "work", environment=clean_environment(**variables))
+        # The databases of tests are migrated for the kernel and notify alone.
+        environment = clean_environment(**{"TIMEBELL_APPS": "none", **variables})
+        process = Process(notes, "work", environment=environment)
         processes.append(process)
         process.wait_ready()
         return process

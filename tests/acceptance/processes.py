@@ -108,6 +108,10 @@ class Process:
     def words(self) -> str:
         return self._out.read_text() + self._err.read_text()
 
+    @property
+    def log(self) -> str:
+        return self._err.read_text()
+
     def status(self, path: str = "/readyz") -> int | None:
         """The status of the answer, or None where nobody answers."""
         try:

@@ -55,6 +55,20 @@ def test_drain_is_measured_beside_the_raw_loop() -> None:
     assert isinstance(answer["peak_memory_mb"], float)
 
 
+def test_http_is_measured_beside_plain_fastapi() -> None:
+    answer = bench("http", "--requests", "200", "--connections", "8")
+    assert (answer["bench"], answer["requests"], answer["connections"]) == ("http", 200, 8)
+    for side in ("timebell", "plain"):
+        figures = answer[side]
+        assert isinstance(figures, dict)
+        assert figures["per_s"] > 0
+    assert isinstance(answer["ratio"], float)
+    bulk = answer["bulk"]
+    assert isinstance(bulk, dict)
+    assert bulk["size"] == 100
+    assert bulk["jobs_per_s"] > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["external", "transactional"])
 def test_the_other_modes_are_measured_too(mode: str) -> None:

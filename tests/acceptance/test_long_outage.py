@@ -61,7 +61,7 @@ async def state(url: str, now: datetime) -> datetime:
 async def test_after_three_days_each_schedule_is_caught_up_as_it_says(
     database_url: TestDatabase, work: Work, place: Path
 ) -> None:
-    owner = await asyncpg.connect(database_url.owner_url)
+    owner = await asyncpg.connect(database_url.admin_url)
     await owner.execute(
         "CREATE TABLE public.notes (policy text, wall text); GRANT INSERT ON public.notes TO PUBLIC"
     )

@@ -85,7 +85,7 @@ async def test_a_stop_that_waits_for_a_locked_row_lets_the_program_go_on(databas
 
     app = App(name="hello", handlers={"hello.ring": Handler(run=ring, mode="external")})
     settings = Settings(database_url=database_url.url, owner_url=database_url.owner_url, stop_seconds=1)
-    holder = await asyncpg.connect(database_url.owner_url)
+    holder = await asyncpg.connect(database_url.admin_url)
     async with asyncio.timeout(30), holder.transaction():
         async with timebell.running(app, settings=settings) as bell:
             async with bell.transaction() as tx:

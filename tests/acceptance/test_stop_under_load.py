@@ -64,7 +64,7 @@ async def enqueue(folder: Path, count: int) -> None:
 async def ask(folder: Path, query: str) -> Any:
     server = await EmbeddedServer.find(folder)
     assert server is not None
-    connection = await asyncpg.connect(server.url(role="owner"), timeout=10, command_timeout=30)
+    connection = await asyncpg.connect(server.url(role="admin"), timeout=10, command_timeout=30)
     try:
         return await connection.fetchval(query)
     finally:

@@ -11,7 +11,9 @@ import pytest
 from tests.shape.tree import ROOT
 from timebell import notify
 from timebell.notify import Notify
+from timebell.notify.deliveries import Deliveries
 from timebell.notify.inbox import Inbox
+from timebell.notify.incoming import Incoming
 from timebell.notify.notifications import Notifications
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.outbox import Outbox
@@ -55,9 +57,11 @@ def test_every_field_is_told(record: str) -> None:
         (Suppressions, "suppressions."),
         (Policies, "policies."),
         (Notifications, "notifications."),
+        (Deliveries, "deliveries."),
         (Inbox, "inbox."),
         (Outbox, "outbox."),
         (Reports, "reports."),
+        (Incoming, "incoming."),
         (Unsubscribing, "unsubscribing."),
     ],
 )

@@ -84,7 +84,7 @@ class Ground:
     async def open(cls, database: TestDatabase) -> Ground:
         interruption = Interruption()
         opened = await Database.open(database.url, gate=interruption)
-        return cls(opened, await asyncpg.connect(database.owner_url, timeout=10), interruption)
+        return cls(opened, await asyncpg.connect(database.admin_url, timeout=10), interruption)
 
     async def close(self) -> None:
         await self.owner.close(timeout=10)

@@ -13,7 +13,7 @@ from timebell.testing.database import TestDatabase
 
 @pytest_asyncio.fixture
 async def owner(database_url: TestDatabase) -> AsyncIterator[Owner]:
-    connection = await connect(database_url.owner_url)
+    connection = await connect(database_url.admin_url)
     yield Owner(connection)
     await connection.close(timeout=10)
 

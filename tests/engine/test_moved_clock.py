@@ -63,7 +63,7 @@ def diary() -> Diary:
 
 
 async def rows(database: TestDatabase, statement: str) -> list[dict[str, Any]]:
-    connection = await asyncpg.connect(database.owner_url, timeout=10)
+    connection = await asyncpg.connect(database.admin_url, timeout=10)
     try:
         return [dict(row) for row in await connection.fetch(statement)]
     finally:

@@ -150,6 +150,8 @@ async def explain(owner: Owner, query: Query, arguments: Mapping[str, object]) -
     transaction = connection.transaction()
     await transaction.start()
     try:
+        # Planned as the role of the nodes: the wall between tenants is part of its plans.
+        await connection.execute("SET LOCAL ROLE timebell")
         statement = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query.text}"
         (row,) = await connection.fetch(statement, *query.arguments(arguments))
         plan: dict[str, Any] = json.loads(row[0])[0]["Plan"]

@@ -11,6 +11,7 @@ import pytest
 from tests.migration.conftest import Connect
 from tests.migration.made_up import MakeSlice
 from timebell.db.migrate import Migration, check_schema, describe_schema, migrate, migrations_of
+from timebell.db.provision import ROLES
 from timebell.kernel.migrations import KERNEL
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
@@ -55,7 +56,11 @@ async def second_database(databases: DatabaseFactory) -> AsyncIterator[TestDatab
 
 
 async def test_the_kernel_grown_step_by_step_equals_the_kernel_made_at_once(
-    owner: asyncpg.Connection, second_database: TestDatabase, connect: Connect, make_slice: MakeSlice
+    owner: asyncpg.Connection,
+    empty_database: TestDatabase,
+    second_database: TestDatabase,
+    connect: Connect,
+    make_slice: MakeSlice,
 ) -> None:
     fresh = await connect(second_database.owner_url)
     files = migrations_of(KERNEL)
@@ -66,9 +71,10 @@ async def test_the_kernel_grown_step_by_step_equals_the_kernel_made_at_once(
         await check_schema(owner, [release])
         await owner.execute(ROWS.get(length, "SELECT 1"))
     assert await _described(owner) == await _described(fresh)
-    assert await owner.fetchval("SELECT count(*) FROM timebell.jobs") == 50
-    assert await owner.fetchval("SELECT count(*) FROM timebell.job_keys") == 50
-    assert await owner.fetchval("SELECT count(*) FROM timebell.slots") == 256
+    admin = await connect(empty_database.admin_url)
+    assert await admin.fetchval("SELECT count(*) FROM timebell.jobs") == 50
+    assert await admin.fetchval("SELECT count(*) FROM timebell.job_keys") == 50
+    assert await admin.fetchval("SELECT count(*) FROM timebell.slots") == 256
 
 
 async def test_the_kernel_expanded_and_then_contracted_equals_the_kernel_made_at_once(
@@ -84,7 +90,7 @@ async def test_the_kernel_expanded_and_then_contracted_equals_the_kernel_made_at
 async def test_the_databases_of_the_tests_are_the_kernel_made_at_once(
     owner: asyncpg.Connection, database_url: TestDatabase, connect: Connect
 ) -> None:
-    await migrate(owner, [KERNEL])
+    await migrate(owner, [KERNEL], api_role=ROLES["api"], read_role=ROLES["read"])
     assert await _described(await connect(database_url.owner_url)) == await _described(owner)
 
 

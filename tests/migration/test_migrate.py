@@ -120,6 +120,44 @@ async def test_one_role_for_everything_needs_no_other(
     assert not await owner.fetchval("SELECT has_table_privilege('timebell', 'demo.first', 'SELECT')")
 
 
+async def test_each_role_is_put_in_by_its_name(
+    owner: asyncpg.Connection, empty_database: TestDatabase, connect: Connect, make_slice: MakeSlice
+) -> None:
+    grants = "".join(f"GRANT SELECT (id) ON demo.first TO {{{name}}};" for name in ("api_role", "read_role"))
+    files = {"0001_expand_first.sql": f"{FIRST}{grants}"}
+    await migrate(owner, [make_slice(files)], api_role="timebell_api", read_role="timebell_read")
+    for url in (empty_database.url, empty_database.api_url, empty_database.read_url):
+        role = await connect(url)
+        assert await role.fetch("SELECT id FROM demo.first") == []
+        assert await role.fetchval("SELECT count(*) FROM timebell_meta.migrations") == 1
+
+
+async def test_the_applications_role_stands_for_those_that_are_not_named(
+    owner: asyncpg.Connection, make_slice: MakeSlice
+) -> None:
+    grants = "GRANT INSERT ON demo.first TO {api_role}; GRANT UPDATE ON demo.first TO {read_role};"
+    await migrate(owner, [make_slice({"0001_expand_first.sql": f"{FIRST}{grants}"})])
+    for right in ("INSERT", "UPDATE"):
+        assert await owner.fetchval("SELECT has_table_privilege('timebell', 'demo.first', $1)", right)
+    assert not await owner.fetchval("SELECT has_schema_privilege('timebell_api', 'demo', 'USAGE')")
+
+
+async def test_a_file_that_reads_behind_the_wall_is_refused(
+    owner: asyncpg.Connection, make_slice: MakeSlice
+) -> None:
+    """The owner sees no rows there; a file that went on without them would have changed nothing, and said it did."""
+    walled = f"{FIRST}ALTER TABLE demo.first ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
+    changed = "-- phase: expand\nUPDATE demo.first SET id = id + 1;"
+    files = {"0001_expand_first.sql": walled, "0002_expand_change.sql": changed}
+    with pytest.raises(MigrationError, match=r"0002_expand_change\.sql failed.*row-level security"):
+        await migrate(owner, [make_slice(files)])
+    lifted = (
+        "-- phase: expand\nALTER TABLE demo.first NO FORCE ROW LEVEL SECURITY;\nUPDATE demo.first SET id = id + 1;\n"
+        "ALTER TABLE demo.first FORCE ROW LEVEL SECURITY;"
+    )
+    assert len(await migrate(owner, [make_slice({**files, "0002_expand_change.sql": lifted})])) == 1
+
+
 async def test_the_role_is_quoted(
     owner: asyncpg.Connection, empty_database: TestDatabase, connect: Connect, make_slice: MakeSlice
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -34,24 +35,36 @@ def stub(tmp_path: Path) -> Path:
     for name in ["", "rules", "db", "kernel", "engine", "notify", "testing"]:
         (package / name).mkdir(exist_ok=True)
         (package / name / "__init__.py").touch()
-    for name in ["cli", "server", "clock", "config", "errors"]:
+    for name in ["cli", "process", "server", "clock", "config", "errors"]:
         (package / f"{name}.py").touch()
     return package
 
 
-def lint(package: Path) -> str:
+@pytest.fixture
+def stub_with_apps(stub: Path) -> Path:
+    """The same with two apps, and every place that the contracts about apps name."""
+    for name in ["web", "providers", "bench", "apps", "apps/bells", "apps/chimes"]:
+        (stub / name).mkdir(exist_ok=True)
+        (stub / name / "__init__.py").touch()
+    for name in [
+        "loading.py",
+        "kernel/store.py",
+        "notify/desk.py",
+        "web/api.py",
+        "db/pool.py",
+        "db/queries.py",
+    ]:
+        (stub / name).touch()
+    allowed = "import timebell.kernel, timebell.notify, timebell.web, timebell.db.queries, timebell.errors\n"
+    (stub / "apps" / "bells" / "app.py").write_text(allowed, encoding="utf-8")
+    return stub
+
+
+def lint(package: Path, contracts: Collection[str] = ("layers", "rules_pure")) -> str:
     """What import-linter says about the package, run where its source lies."""
     program = "import sys; from importlinter.cli import lint_imports_command; lint_imports_command()"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        "--no-cache",
-        "--contract",
-        "layers",
-        "--contract",
-        "rules_pure",
-    ]
+    chosen = [part for contract in sorted(contracts) for part in ("--contract", contract)]
+    command = [sys.executable, "-c", program, "--no-cache", *chosen]
     done = subprocess.run(
         command, cwd=package.parent, capture_output=True, text=True, timeout=60, check=False
     )
@@ -77,3 +90,29 @@ def test_a_clean_package_keeps_the_contracts(stub: Path) -> None:
 def test_a_crossing_breaks_its_contract(stub: Path, module: str, imported: str, broken: str) -> None:
     (stub / module).write_text(f"import {imported}\n", encoding="utf-8")
     assert broken in lint(stub)
+
+
+def test_an_app_may_use_the_public_faces(stub_with_apps: Path) -> None:
+    assert "Contracts: 3 kept, 0 broken." in lint(stub_with_apps, APP_CONTRACTS)
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "broken"),
+    [
+        ("apps/chimes/app.py", "timebell.apps.bells.app", "Apps do not know each other BROKEN"),
+        ("apps/chimes/app.py", "timebell.kernel.store", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.notify.desk", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.web.api", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.db.pool", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.engine", "never the insides BROKEN"),
+        ("loading.py", "timebell.apps.bells", "nobody imports one BROKEN"),
+        ("web/api.py", "timebell.apps.bells.app", "nobody imports one BROKEN"),
+    ],
+)
+def test_an_app_that_reaches_too_far_breaks_its_contract(
+    stub_with_apps: Path, module: str, imported: str, broken: str
+) -> None:
+    (stub_with_apps / module).write_text(f"import {imported}\n", encoding="utf-8")
+    said = lint(stub_with_apps, APP_CONTRACTS)
+    assert broken in said
+    assert "Contracts: 2 kept, 1 broken." in said

@@ -9,8 +9,6 @@ from tests.shape.tree import PACKAGE, python_files
 from timebell import errors
 from timebell.config import KINDS, RULES, rules_of
 
-# A setting that strangers may already give, although nothing here asks for it yet.
-PROMISED = {"api_key"}
 # Errors that only gather others.
 ROOTS = {"TimebellError"}
 
@@ -28,7 +26,7 @@ def text_without(name: str) -> str:
 def test_every_setting_is_read() -> None:
     code = text_without("config")
     idle = {name for name in RULES if not re.search(rf"settings\.{name}\b", code)}
-    assert idle == PROMISED
+    assert idle == set()
 
 
 def test_every_field_of_a_provider_is_read() -> None:

@@ -55,6 +55,11 @@ REFUSED_NAMES: Mapping[str, str] = {
 ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/timebell/apps/marketplace/", "company", "two companies meet inside one tenant there"),
     ("src/timebell/apps/reminders/", "task", "a task is a to-do there"),
+    ("src/timebell/apps/reminders/bodies.py", "rev", "the source's own name for it, which clients know"),
+    ("src/timebell/apps/reminders/bodies.py", "tz", "the source's own name for it, which clients know"),
+    ("src/timebell/client/people.py", "task", "a task is a to-do there"),
+    ("src/timebell/client/people.py", "rev", "the source's own name for it, which clients know"),
+    ("src/timebell/client/people.py", "tz", "the source's own name for it, which clients know"),
     ("src/timebell/rules/", "cron", "the name of a syntax for recurrences"),
 )
 

@@ -21,6 +21,7 @@ from timebell.engine import Engine, attempts, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Registry, Timebell
+from timebell.kernel.audit import Audit
 from timebell.notify import Notify
 
 LEASE_SECONDS = 8 * 3600.0
@@ -62,8 +63,14 @@ def stretched_loops() -> Iterator[None]:
         patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
         altered(EngineStore, "bury_nodes", AGES),
         altered(EngineStore, "read_nodes", AGES),
+        patch.object(Audit, "seal", _no_seals),
     ):
         yield
+
+
+async def _no_seals(_: Audit) -> int:
+    """Nothing that is simulated reads a seal."""
+    return 0
 
 
 class SimulatedClock:

@@ -96,10 +96,12 @@ async def planned(
     await tables.rows(FUTURE, NOW)
     await tables.rows(LOGGED, NOW)
     owner = await asyncpg.connect(
-        database_url.owner_url,
+        database_url.admin_url,
         server_settings={"plan_cache_mode": "force_generic_plan"},
     )
     await owner.execute(ANALYZE)
+    # Planned as the role that asks: the wall between tenants is part of its plans.
+    await owner.execute("SET ROLE timebell")
     yield Planned(Insights(database, clock), NotingStore(clock), owner)
     await owner.close()
 
@@ -127,6 +129,13 @@ async def test_no_read_goes_through_a_whole_table(
     await insights.jobs("tenant 1", state="running")
     await insights.jobs("tenant 1", state="finished")
     await insights.jobs("tenant 1", key="unheard of")
+    assert due in [
+        line.id for line in (await insights.jobs("tenant 1", subject="guest:1", oldest_first=True)).lines
+    ]
+    await insights.jobs("tenant 1", oldest_first=True)
+    await insights.jobs("tenant 1", state="running", oldest_first=True)
+    await insights.jobs("tenant 1", state="finished", oldest_first=True)
+    await insights.jobs("tenant 1", state="finished", subject="guest:1", oldest_first=True)
     await insights.health()
     # The end of the log that is read is as small beside this one as it usually is beside a day's.
     monkeypatch.setattr("timebell.kernel.insights._TAIL_PAGES", 16)

@@ -34,9 +34,15 @@ async def ask(url: str, query: str) -> object:
 
 
 async def test_each_role_has_its_url(database_url: TestDatabase) -> None:
-    roles = [database_url.url, database_url.owner_url, database_url.admin_url]
+    roles = [
+        database_url.url,
+        database_url.api_url,
+        database_url.read_url,
+        database_url.owner_url,
+        database_url.admin_url,
+    ]
     who = "SELECT current_user || ' in ' || current_database()"
-    names = ("timebell", "timebell_owner", "postgres")
+    names = ("timebell", "timebell_api", "timebell_read", "timebell_owner", "postgres")
     assert [await ask(url, who) for url in roles] == [f"{name} in {database_url.name}" for name in names]
 
 

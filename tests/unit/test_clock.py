@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
-from timebell.clock import Chance, Ids, SystemClock
+from timebell.clock import Chance, Ids, ManualClock, SandboxClock, SystemClock
+from timebell.errors import InvalidInput, NaiveInstant
 
 MILLISECONDS = 1_803_891_600_123
 
@@ -108,3 +110,32 @@ async def test_in_production_the_database_is_the_only_clock() -> None:
     began = clock.monotonic()
     await clock.sleep(0)
     assert began <= clock.monotonic() <= time.monotonic()
+
+
+@pytest.mark.parametrize("kind", [ManualClock, SandboxClock])
+def test_a_clock_that_is_moved_goes_forward_only(kind: type[ManualClock]) -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    clock = kind(start)
+    assert clock.sql_now() == start
+    assert clock.lease_now() is None, "a lease guards a real process"
+    clock.move(timedelta(hours=1))
+    clock.move_to(clock.now)
+    assert clock.now == clock.sql_now() == start + timedelta(hours=1)
+    with pytest.raises(InvalidInput, match="forward only"):
+        clock.move_to(start)
+    with pytest.raises(NaiveInstant):
+        clock.move_to(datetime(2027, 1, 1))
+    with pytest.raises(InvalidInput, match="not a datetime"):
+        clock.move_to("tomorrow")  # type: ignore[arg-type]
+    assert clock.now == start + timedelta(hours=1)
+    with pytest.raises(NaiveInstant):
+        kind(datetime(2026, 3, 1))
+
+
+def test_only_the_clock_of_a_test_counts_time_outs_by_what_it_shows() -> None:
+    manual, sandbox = ManualClock(), SandboxClock()
+    before = sandbox.monotonic()
+    for clock in (manual, sandbox):
+        clock.move(timedelta(days=365))
+    assert manual.monotonic() == 365 * 86_400
+    assert sandbox.monotonic() - before < 60

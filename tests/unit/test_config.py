@@ -22,6 +22,8 @@ URL = "postgresql://bell:s3cret@db.example:5432/bell"
 # Written out a second time on purpose: a default or a limit that changes by accident is found here.
 WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "port": (8080, 1, 65535),
+    "body_bytes_max": (262_144, 1024, 16_777_216),
+    "requests_per_minute": (6000, 1, 100_000_000),
     "pool_size": (10, 2, 200),
     "concurrency": (100, 1, 10_000),
     "threads": (8, 1, 256),
@@ -57,13 +59,17 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
 OTHERS: dict[str, Any] = {
     "database_url": None,
     "owner_url": None,
+    "api_url": None,
+    "read_url": None,
     "data": None,
     "pooled": False,
     "listen_url": None,
+    "host": "127.0.0.1",
     "api_key": None,
     "secret_key": None,
     "public_url": None,
-    "apps": (),
+    "origins": (),
+    "apps": ("timebell.apps.reminders",),
     "providers": (),
     "demo": None,
     "node_name": None,
@@ -417,7 +423,10 @@ class TestContradictions:
             == "sweep_seconds: 2.0 is above full_sweep_seconds; give at most 1.0 or raise full_sweep_seconds"
         )
 
-    @pytest.mark.parametrize(("name", "value"), [("owner_url", URL), ("listen_url", URL), ("pooled", True)])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("owner_url", URL), ("api_url", URL), ("read_url", URL), ("listen_url", URL), ("pooled", True)],
+    )
     def test_what_belongs_to_a_server_needs_one(self, name: str, value: Any) -> None:
         message = refusal(**{name: value})
         assert message.startswith(f"{name}: ")
@@ -576,3 +585,8 @@ class TestTheReferencePage:
         example = re.search(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         assert example is not None
         assert load_settings(write(tmp_path / "a.toml", example[1]), {}).concurrency == 200
+
+
+def test_a_list_may_be_empty_in_the_environment() -> None:
+    assert load_settings(environ={"TIMEBELL_APPS": "none"}).apps == ()
+    assert load_settings(environ={"TIMEBELL_APPS": ""}).apps == Settings().apps

@@ -1,17 +1,25 @@
-"""What the doctor makes of schedules that are parked and of timezone data that differ."""
+"""What the doctor makes of parked schedules, of timezone data that differ and of secrets that lie open."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from timebell.cli import doctor
-from timebell.cli.doctor import _database_timezones, _planned_timezones, _schedules, _system_timezones
+from timebell.cli.doctor import (
+    _database_timezones,
+    _planned_timezones,
+    _schedules,
+    _secrets,
+    _system_timezones,
+)
 from timebell.cli.timezone_copies import Offsets, own_copy
+from timebell.db.data_folder import SECRET_FILES
 from timebell.kernel.insights_records import ParkedSchedule, TimezoneLine
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.server import Place
@@ -80,3 +88,13 @@ def test_the_system_is_compared_by_what_its_clocks_show(monkeypatch: pytest.Monk
     assert system({}).verdict == "ok"
     wrong = system(off("Europe/Berlin"))
     assert (wrong.verdict, wrong.found.endswith("which differs for Europe/Berlin")) == ("warn", True)
+
+
+def test_secrets_that_others_may_read_are_a_failure(tmp_path: Path) -> None:
+    assert _secrets(tmp_path).verdict == "ok"
+    for name in SECRET_FILES:
+        (tmp_path / name).touch(mode=0o600)
+    assert _secrets(tmp_path).verdict == "ok"
+    (tmp_path / "secret_key.json").chmod(0o644)
+    found = _secrets(tmp_path)
+    assert (found.verdict, "secret_key.json" in found.found) == ("fail", True)

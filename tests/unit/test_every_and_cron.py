@@ -9,7 +9,7 @@ import pytest
 from timebell.errors import RecurrenceError
 from timebell.rules.budget import Budget
 from timebell.rules.cron import Cron, parse_cron
-from timebell.rules.every import Every, parse_every
+from timebell.rules.every import Every, is_calendar_duration, parse_every, read_duration
 from timebell.rules.localtime import OnFold, OnGap
 from timebell.rules.reading import read_recurrence
 from timebell.rules.recurrence import Occurrence, expand, occurrences, read_series
@@ -248,3 +248,22 @@ def test_cron_ends_with_its_schedule() -> None:
     until = datetime(2026, 1, 6, 9)
     assert len(due("cron 0 9 * * *", datetime(2026, 1, 5, 9), 9, until=until)) == 2
     assert len(due("cron */30 9 * * *", datetime(2026, 1, 5, 9), 9, until=until)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "duration", "is_calendar"),
+    [
+        ("PT0S", timedelta(0), False),
+        (" pt1h ", timedelta(hours=1), False),
+        ("P999999999W", timedelta.max, False),
+        ("P1M", None, True),
+        ("P1Y2D", None, True),
+        ("-PT1H", None, False),
+        ("PT", None, False),
+        ("PT0.5S", None, False),
+        ("an hour", None, False),
+    ],
+)
+def test_a_duration_by_itself(text: str, duration: timedelta | None, is_calendar: bool) -> None:
+    assert read_duration(text) == duration
+    assert is_calendar_duration(text) is is_calendar

@@ -1,24 +1,30 @@
-"""The two questions that whoever watches the process may ask, and what becomes of bad ones."""
+"""The port: what whoever watches the process may ask, what comes before and after the API, and bad questions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
 import pytest_asyncio
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from timebell.errors import PortInUse
-from timebell.web.health import HOST, HealthServer
+from timebell.web import heads
+from timebell.web.listening import Front, Listener
 
-Ask = Callable[[bytes], Awaitable[tuple[int, bytes]]]
+HOST = "127.0.0.1"
+Ask = Callable[[bytes], Coroutine[Any, Any, tuple[int, bytes]]]
 
 
 class Watched:
     def __init__(self) -> None:
         self.complaints: list[str] = []
+        self.front = Front(self.ask)
 
     async def ask(self) -> list[str]:
         return self.complaints
@@ -34,21 +40,28 @@ async def ask(watched: Watched) -> AsyncIterator[Ask]:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
-    server = HealthServer(watched.ask)
-    await server.start(port)
+    listener = Listener(watched.front)
+    await listener.start(HOST, port)
 
     async def send(request: bytes) -> tuple[int, bytes]:
         reader, writer = await asyncio.open_connection(HOST, port)
         writer.write(request)
-        writer.write_eof()
+        if b"\r\n\r\n" not in request:
+            writer.write_eof()
         async with asyncio.timeout(10):
-            answer = await reader.read()
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                line = await reader.readline()
+                if not line:
+                    break
+                head += line
+            length = [int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
+            body = await reader.readexactly(length[0]) if length and b"HEAD" not in request[:4] else b""
         writer.close()
-        head, _, body = answer.partition(b"\r\n\r\n")
         return (int(head.split()[1]), body) if head else (0, b"")
 
     yield send
-    await server.close()
+    await listener.close()
 
 
 async def test_a_process_that_lives_and_is_ready(ask: Ask) -> None:
@@ -68,19 +81,79 @@ async def test_a_process_that_is_not_ready_says_why(ask: Ask, watched: Watched) 
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /jobs HTTP/1.1\r\n\r\n", 404),
-        (b"POST /readyz HTTP/1.1\r\n\r\n", 405),
+        (b"POST /readyz HTTP/1.1\r\ncontent-length: 0\r\n\r\n", 405),
         (b"nonsense\r\n\r\n", 400),
         (b"GET /readyz SMTP\r\n\r\n", 400),
         (b"GET /readyz HTTP/1.1\r\n", 0),
-        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", 0),
+        (b"GET /" + b"x" * 100_000, 400),
+        (b"GET / HTTP/1.1\r\nname: " + b"x" * 100_000, 400),
     ],
 )
 async def test_bad_questions(ask: Ask, request_: bytes, status: int) -> None:
-    assert (await ask(request_))[0] == status
+    found, body = await ask(request_)
+    assert found == status
+    if status == 400:
+        assert json.loads(body)["code"] == "malformed_http"
     assert (await ask(b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
+
+
+async def test_a_head_that_does_not_end_is_given_up(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "_HEAD_SECONDS", 0.05)
+    assert await ask(b"GET / HTTP/1.1\r\nx: \r\n\r\n".replace(b"\r\n\r\n", b"\r\n")) == (0, b"")
+
+
+async def test_before_and_after_the_api_whoever_asks_is_told_to_come_again(
+    ask: Ask, watched: Watched
+) -> None:
+    question = b"GET /v1/jobs HTTP/1.1\r\n\r\n"
+    status, body = await ask(question)
+    assert (status, json.loads(body)["code"]) == (503, "starting")
+    watched.front.open(PlainTextResponse("jobs"))
+    assert await ask(question) == (200, b"jobs")
+    await watched.front.close(1.0)
+    status, body = await ask(question)
+    assert (status, json.loads(body)["code"]) == (503, "stopping")
+
+
+async def test_what_is_being_answered_is_answered_to_the_end(ask: Ask, watched: Watched) -> None:
+    reached, let_go = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.set()
+        await let_go.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    watched.front.open(slow)
+    under_way = asyncio.create_task(ask(b"GET /slow HTTP/1.1\r\n\r\n"))
+    await reached.wait()
+    closing = asyncio.create_task(watched.front.close(10.0))
+    await asyncio.sleep(0)
+    assert (await ask(b"GET /slow HTTP/1.1\r\n\r\n"))[0] == 503
+    let_go.set()
+    assert await under_way == (200, b"done")
+    await closing
+
+
+async def test_what_never_ends_is_ended(ask: Ask, watched: Watched) -> None:
+    reached = asyncio.Event()
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    watched.front.open(endless)
+    under_way = asyncio.create_task(ask(b"GET /endless HTTP/1.1\r\n\r\n"))
+    await reached.wait()
+    await watched.front.close(0.0)
+    status, body = await under_way
+    assert (status, json.loads(body)["code"]) == (503, "stopping")
 
 
 async def test_a_port_that_is_taken(watched: Watched) -> None:
     with socket.create_server((HOST, 0)) as taken, pytest.raises(PortInUse, match="--port"):
-        await HealthServer(watched.ask).start(taken.getsockname()[1])
+        await Listener(watched.front).start(HOST, taken.getsockname()[1])
+
+
+async def test_an_address_that_is_none_of_this_machine(watched: Watched) -> None:
+    with pytest.raises(PortInUse, match="host"):
+        await Listener(watched.front).start("nowhere.invalid", 1)

@@ -22,6 +22,7 @@ from timebell.kernel import App, Done, Enqueue, Handler, Job, Outcome, Queue, Re
 from timebell.kernel.models import check_instant, check_name
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
+FIRST, LAST = [end.replace(tzinfo=UTC) for end in (datetime.min, datetime.max)]
 HOUR = timedelta(hours=1)
 NAIVE = datetime(2027, 3, 1, 9, 0)
 
@@ -95,6 +96,8 @@ JOBS: list[Refusal] = [
     ({"due_at": NAIVE}, "due_at", "2027-03-01T09:00:00 has no offset; give it one"),
     ({"due_at": NAIVE.replace(tzinfo=Unsure())}, "due_at", "has no offset; give it one"),
     ({"due_at": datetime.min.replace(tzinfo=timezone(HOUR))}, "due_at", "must lie in the years 1 to 9999"),
+    ({"due_at": FIRST}, "due_at", "must lie in the years 1 to 9999"),
+    ({"due_at": LAST}, "due_at", "must lie in the years 1 to 9999"),
     ({"due_at": NOW, "delay": HOUR}, "delay", "give due_at or delay, not both"),
     ({"delay": -HOUR}, "delay", "must not be negative"),
     ({"delay": 5}, "delay", "5 is not a timedelta; give one"),
@@ -162,7 +165,7 @@ def test_records_do_not_change() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, NOW, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)], ids=str
+    "value", [None, NOW, FIRST + datetime.resolution, LAST - datetime.resolution], ids=str
 )
 def test_instants_that_are_fine(value: datetime | None) -> None:
     check_instant("due_at", value)

@@ -17,13 +17,14 @@ from timebell.config import Settings
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import migrate
 from timebell.db.pool import Database
-from timebell.db.provision import DATABASE, close_public_schema, provision_database
+from timebell.db.provision import DATABASE, ROLES, close_public_schema, provision_database
 from timebell.errors import EmbeddedServerError
 from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
 from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
 from timebell.kernel.transaction import Transaction
 from timebell.notify.migrations import NOTIFY
+from timebell.web.migrations import WEB
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 CHUNK = 5_000
@@ -43,7 +44,8 @@ class Ground:
     """A migrated database of its own and the URLs that lead to it."""
 
     url: str
-    owner_url: str
+    api_url: str
+    admin_url: str
     server_pid: int
 
     async def open(self, app: App = NO_OPS) -> Timebell:
@@ -105,15 +107,20 @@ async def _migrated(server: EmbeddedServer, name: str) -> Ground:
     owner = await asyncpg.connect(server.url(name, role="owner"))
     try:
         await close_public_schema(owner)
-        await migrate(owner, [KERNEL, NOTIFY])
+        await migrate(owner, [KERNEL, NOTIFY, WEB], api_role=ROLES["api"], read_role=ROLES["read"])
     finally:
         await owner.close()
-    return Ground(server.url(name), server.url(name, role="owner"), server.pid)
+    return Ground(
+        url=server.url(name),
+        api_url=server.url(name, role="api"),
+        admin_url=server.url(name, role="admin"),
+        server_pid=server.pid,
+    )
 
 
 async def add_future(ground: Ground, count: int) -> None:
     """Rows that are due in the coming weeks and must not cost anything now."""
-    connection = await asyncpg.connect(ground.owner_url)
+    connection = await asyncpg.connect(ground.admin_url)
     try:
         for begin in range(0, count, 100_000):
             await connection.execute(
@@ -146,7 +153,7 @@ async def add_due(bell: Timebell, count: int, mode: Mode, tx: Transaction | None
 @asynccontextmanager
 async def held_snapshot(ground: Ground) -> AsyncIterator[None]:
     """A forgotten transaction somewhere else, which keeps every dead row alive."""
-    connection = await asyncpg.connect(ground.owner_url)
+    connection = await asyncpg.connect(ground.admin_url)
     try:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await connection.execute("SELECT 1 FROM timebell.slots LIMIT 1")

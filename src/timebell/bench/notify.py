@@ -114,7 +114,7 @@ async def _tell(bell: Timebell, recipients: list[UUID], jobs: int, channel: Told
 
 async def _told_count(ground: Ground) -> int:
     """A notification counts when it is settled and its delivery was sent. The table is tidied for both sides alike."""
-    connection = await asyncpg.connect(ground.owner_url)
+    connection = await asyncpg.connect(ground.admin_url)
     try:
         await connection.execute("VACUUM (ANALYZE)")
         count: int = await connection.fetchval(

@@ -77,7 +77,7 @@ async def _add(ground: Ground, bell: Timebell, steps: int, count: int, *, planne
         {"key": f"step_{n}", "kind": "bench.plain", "offset": -n * _STEP_APART.total_seconds()}
         for n in range(steps)
     ]
-    connection = await asyncpg.connect(ground.owner_url)
+    connection = await asyncpg.connect(ground.admin_url)
     try:
         for begin in range(0, count, _ROWS_A_STATEMENT):
             await connection.execute(

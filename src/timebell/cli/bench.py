@@ -12,6 +12,7 @@ from timebell.bench.drain import drain as measure_drain
 from timebell.bench.enqueue import enqueue as measure_enqueue
 from timebell.bench.following import following as measure_following
 from timebell.bench.ground import MODES
+from timebell.bench.http import http as measure_http
 from timebell.bench.late import late as measure_late
 from timebell.bench.notify import TOLD
 from timebell.bench.notify import notify as measure_notify
@@ -68,6 +69,16 @@ def drain(as_json: bool, **what: Any) -> None:
 def enqueue(as_json: bool, **what: Any) -> None:
     """Jobs written a second in bulk by one process, and by a bare insert."""
     _show(measure_enqueue(**what), as_json)
+
+
+@bench.command(short_help="Jobs written a second over HTTP.")
+@click.option("--requests", default=20_000, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option("--connections", default=64, show_default=True, type=click.IntRange(1, 1_000))
+@_data
+@_json
+def http(as_json: bool, **what: Any) -> None:
+    """Jobs written a second by one request each, beside plain FastAPI and asyncpg, and by requests of a hundred."""
+    _show(measure_http(**what), as_json)
 
 
 @bench.command()

@@ -17,9 +17,10 @@ from timebell.cli.printing import print_json, print_table
 from timebell.cli.timezone_copies import OwnCopy, own_copy, system_offsets, system_version, told
 from timebell.clock import SystemClock
 from timebell.config import Settings
+from timebell.db.data_folder import SECRET_FILES
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import SERVER_MAJOR_MIN
-from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_offsets
+from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_offsets, wall_of
 from timebell.errors import TimebellError
 from timebell.kernel.app import Registry
 from timebell.kernel.insights import Insights
@@ -75,10 +76,10 @@ async def _examine(settings: Settings) -> list[Finding]:
             connected = f"{place.shown} as {facts.role}, {facts.round_trip_seconds * 1000:.1f} ms"
             findings.append(Finding(name="connection", verdict="ok", found=connected))
             findings += [_version(facts), _clock(facts), *_role(facts, settings)]
-            findings.append(await _wakeups(place, settings))
+            findings += [await _wakeups(place, settings), await _wall(place, settings)]
             findings += await _insides(place, settings, ours)
             if place.embedded is not None:
-                findings.append(_disk(place.embedded.folder))
+                findings += [_secrets(place.embedded.folder), _disk(place.embedded.folder)]
     except _FAILURES as error:
         findings.append(
             Finding(
@@ -248,6 +249,37 @@ async def _wakeups(place: Place, settings: Settings) -> Finding:
     )
 
 
+async def _wall(place: Place, settings: Settings) -> Finding:
+    """Whether a query that forgets its tenant would be stopped by the database."""
+    name = "wall of tenants"
+    if place.api_url is None:
+        return Finding(
+            name=name,
+            verdict="warn",
+            found="not there: requests are answered as the role of the nodes, which sees every tenant",
+            remedy="make a role for the API, set api_url, and bring the schema up to date with it",
+        )
+    try:
+        facts = await wall_of(place.api_url, "timebell.jobs", seconds=settings.connect_seconds)
+    except _FAILURES as error:
+        return Finding(
+            name=name, verdict="fail", found=str(error) or type(error).__name__, remedy="correct api_url"
+        )
+    if facts.may_read and facts.is_walled:
+        return Finding(name=name, verdict="ok", found=f"{facts.role} sees one tenant at a time")
+    if facts.may_read:
+        remedy = "let api_url lead to a role of its own, which is neither the owner nor a superuser"
+        return Finding(
+            name=name, verdict="fail", found=f"{facts.role} is not held to one tenant", remedy=remedy
+        )
+    return Finding(
+        name=name,
+        verdict="fail",
+        found=f"{facts.role} may not read the jobs",
+        remedy="run `timebell migrate` with this api_url",
+    )
+
+
 async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Finding]:
     try:
         async with open_bell(place, settings, Registry([BUILT_IN])) as bell:
@@ -325,6 +357,21 @@ def _snapshot(health: Health) -> Finding:
         verdict="warn",
         found=f"process {holder.pid} ({holder.application_name or holder.role}), {holder.age_seconds:.0f} s old",
         remedy=f"end that transaction; until then dead rows pile up: SELECT pg_terminate_backend({holder.pid})",
+    )
+
+
+def _secrets(folder: Path) -> Finding:
+    """Whoever reads them is the database's owner, or signs as this server does."""
+    name = "files of secrets"
+    found = [path for path in map(folder.joinpath, SECRET_FILES) if path.exists()]
+    open_ones = [path.name for path in found if path.stat().st_mode & 0o077]
+    if not open_ones:
+        return Finding(name=name, verdict="ok", found="only their owner may read them")
+    return Finding(
+        name=name,
+        verdict="fail",
+        found=f"others may read {' and '.join(open_ones)} in {folder}",
+        remedy="chmod 600 them, and think of them as known to whoever could",
     )
 
 

@@ -29,6 +29,8 @@ def _mask(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> Mut
 def set_up_logs(level: str, form: str) -> None:
     """Our own lines and those of the libraries go the same way, because an operator reads one stream."""
     shared: list[Any] = [
+        # What a request or an attempt bound: its correlation id, and which job it is.
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,

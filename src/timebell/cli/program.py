@@ -24,12 +24,18 @@ _INTERRUPTED = 130
 # something need not wait for the engine and for all that the others use.
 _MODULES = {
     "up": "processes",
+    "serve": "processes",
     "work": "processes",
-    "migrate": "processes",
+    "migrate": "preparing",
+    "backup": "backup",
+    "restore": "backup",
+    "simulate": "simulate",
     "bench": "bench",
     "check": "check",
     "doctor": "doctor",
-    "config": "processes",
+    "config": "preparing",
+    "keys": "keys",
+    "tenants": "tenants",
     "jobs": "jobs",
     "dead": "jobs",
     "journey": "jobs",
@@ -39,6 +45,7 @@ _MODULES = {
     "providers": "providers",
     "queues": "queues",
     "nodes": "queues",
+    "audit": "audit",
 }
 
 

@@ -111,6 +111,9 @@ def several(default: tuple[object, ...], at_least: int, at_most: int, each: Any,
         return tuple(one.check(part) for part in value)
 
     def from_text(text: str) -> list[object]:
+        # A variable that is empty counts as one that is not set, so no values at all need a word.
+        if at_least == 0 and text.strip() == "none":
+            return []
         return [one.from_text(part.strip()) for part in text.split(",")]
 
     allowed = f"{at_least} to {at_most} values, each {one.allowed}"

@@ -32,6 +32,8 @@ from timebell.errors import ConfigurationError
 
 Source = Literal["default", "file", "environment", "argument"]
 
+# Those that come with Timebell. One that was taken away is not missed as long as nobody names it.
+DEFAULT_APPS: Final = ("timebell.apps.reminders",)
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 
@@ -41,28 +43,42 @@ class Settings:
 
     database_url: str | None = database("PostgreSQL 15 or newer; without it an embedded server is started.")
     owner_url: str | None = database("For migrations, as the role that owns the tables; else database_url.")
+    api_url: str | None = database("For HTTP, as a role that sees one tenant at a time; else database_url.")
+    read_url: str | None = database("For figures, as a role that changes nothing; else database_url.")
     data: Path | None = folder("Where the embedded server keeps its data; else a folder of the user's own.")
     pooled: bool = flag(False, "database_url leads through PgBouncer in transaction mode.")
     listen_url: str | None = database(
         "When pooled, a direct way to the database for wake-ups; else sweeps do."
     )
-    pool_size: int = whole(10, 2, 200, "connections", "Connections that this process opens at most.")
+    pool_size: int = whole(10, 2, 200, "connections", "Connections of this process at most, for each role.")
     connect_seconds: float = number(10.0, 0.1, 120, "seconds", "How long opening a connection may take.")
     statement_seconds: float = number(30.0, 0.1, 3600, "seconds", "How long one statement may take.")
     lock_seconds: float = number(5.0, 0.01, 60, "seconds", "How long a statement waits for a locked row.")
     cancel_wait_seconds: float = number(2.0, 0, 60, "seconds", "How long a cancel waits for a locked job.")
 
+    host: str = text(
+        r"[A-Za-z0-9.:-]{1,253}",
+        "an address such as 127.0.0.1, or 0.0.0.0 for all of them",
+        "The address that HTTP is served on.",
+        default="127.0.0.1",
+    )
     port: int = whole(8080, 1, 65535, "", "The TCP port that HTTP is served on.")
+    body_bytes_max: int = whole(
+        262_144, 1_024, 16_777_216, "bytes", "Size of the body of an HTTP request at most."
+    )
+    requests_per_minute: int = whole(
+        6_000, 1, 100_000_000, "requests", "HTTP requests that one API key may make in a minute."
+    )
     api_key: str | None = text(
         r"[!-~]{16,200}",
         "16 to 200 visible ASCII characters",
-        "The first admin key of the tenant `default`, for an HTTP interface that is yet to come.",
+        "The first admin key of the tenant `default`; without it one is made and shown once.",
         mask=hide,
     )
     secret_key: str | None = text(
         r"[!-~]{32,200}",
         "32 to 200 visible ASCII characters",
-        "Signs links that act for a recipient; without it messages carry none.",
+        "Signs links and tokens that act for a recipient; an embedded server keeps one of its own.",
         mask=hide,
     )
     public_url: str | None = text(
@@ -70,8 +86,19 @@ class Settings:
         "a URL such as https://bell.example.org",
         "How recipients reach this server; without it messages carry no links to it.",
     )
+    origins: tuple[str, ...] = several(
+        (),
+        0,
+        100,
+        text(r"https?://[^\s/@?#]+", "an origin such as https://app.example.org", ""),
+        "Whose pages may open streams, besides this server's own.",
+    )
     apps: tuple[str, ...] = several(
-        (), 0, 100, text(_MODULE, "the dotted name of a module", ""), "The apps to load, in this order."
+        DEFAULT_APPS,
+        0,
+        100,
+        text(_MODULE, "the dotted name of a module", ""),
+        "The apps to load, in this order; the variable says `none` for none.",
     )
 
     providers: tuple[ProviderSettings, ...] = provider_tables("What messages leave through, the first first.")
@@ -163,7 +190,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         low, high = getattr(settings, small), getattr(settings, large)
         if low > high:
             yield f"{small}: {low} is above {large}; give at most {high} or raise {large}"
-    for name in ("owner_url", "listen_url", "pooled"):
+    for name in ("owner_url", "api_url", "read_url", "listen_url", "pooled"):
         if settings.database_url is None and getattr(settings, name):
             yield f"{name}: the embedded server has no use for it; set database_url too or leave {name} out"
 

@@ -23,6 +23,7 @@ from timebell.errors import DataFolderInUse, EmbeddedServerError
 _KEEPER_SECONDS = 15.0
 _ENDING = ((signal.SIGINT, 15.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 2.0))
 _LOG_BYTES_MAX = 10_000_000
+SECRET_FILES = ("credentials.json", "secret_key.json")
 _LOG_BYTES_READ = 100_000
 _POLL_SECONDS = 0.02
 
@@ -66,7 +67,7 @@ class DataFolder:
         self.postgres = self.path / "postgres"
         self.postgres_new = self.path / "postgres.new"
         self.log_file = self.path / "log" / "postgres.log"
-        self.credentials_file = self.path / "credentials.json"
+        self.credentials_file, self.secret_file = [self.path / name for name in SECRET_FILES]
         self.server_file = self.path / "server.json"
         self.lock_file = self.path / "lock"
 
@@ -126,11 +127,20 @@ class DataFolder:
             raise EmbeddedServerError(f"{path} is damaged; restore it from a backup of the folder.")
         return content
 
-    def credentials(self, roles: Iterable[Name]) -> dict[Name, str]:
-        """The password of each role; made once and kept for as long as the database."""
+    def credentials(self, roles: Iterable[Name], *, is_holder: bool = True) -> dict[Name, str]:
+        """The password of each role; made once and kept for as long as the database.
+
+        Roles that a newer version brings get theirs from whoever holds the folder. To others they are not there until
+        the server was started anew.
+        """
         found = self.read(self.credentials_file)
         if found is not None:
-            return {role: str(found.get(role)) for role in roles}
+            kept = {role: str(found[role]) for role in roles if role in found}
+            missing = {role: secrets.token_urlsafe(24) for role in roles if role not in found}
+            if missing and is_holder:
+                self.write(self.credentials_file, found | {str(role): word for role, word in missing.items()})
+                kept |= missing
+            return kept
         if self.postgres.exists():
             raise EmbeddedServerError(
                 f"{self.credentials_file} is missing, and the database opens only with the passwords in it. "
@@ -139,6 +149,14 @@ class DataFolder:
         made = {role: secrets.token_urlsafe(24) for role in roles}
         self.write(self.credentials_file, {str(role): password for role, password in made.items()})
         return made
+
+    def secret_key(self, *, is_holder: bool) -> str | None:
+        """What signs links and tokens where nobody chose it; made once, by whoever holds the folder."""
+        found = self.read(self.secret_file)
+        if found is None and is_holder:
+            found = {"secret_key": secrets.token_urlsafe(32)}
+            self.write(self.secret_file, found)
+        return None if found is None else str(found.get("secret_key"))
 
     def open_log(self) -> int:
         """A descriptor at the end of the log; a log that has grown large is set aside first."""

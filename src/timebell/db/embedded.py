@@ -117,7 +117,7 @@ class EmbeddedServer:
             postmaster = place.postmaster()
             if note is None or postmaster is None or note.get("pid") != postmaster.pid:
                 return None
-            passwords = place.credentials(ROLES)
+            passwords = place.credentials(ROLES, is_holder=False)
         server = cls(
             place,
             port=postmaster.port,
@@ -158,9 +158,18 @@ class EmbeddedServer:
 
     def url(self, database: str = DATABASE, *, role: Role = "app") -> str:
         """A connection string that asyncpg and psycopg both read. It contains the password of the role."""
+        if role not in self._passwords:
+            raise EmbeddedServerError(
+                f"The server on {self.folder} was started by an older version, which has no role {ROLES[role]}; stop "
+                "that process and start it again with this version."
+            )
         password = quote(self._passwords[role], safe="")
         address = f"127.0.0.1:{self._port}/{quote(database, safe='')}"
         return f"postgresql://{ROLES[role]}:{password}@{address}?sslmode=disable"
+
+    def secret_key(self) -> str | None:
+        """What signs links and tokens where the settings do not say; None where the server's holder has made none."""
+        return self._folder.secret_key(is_holder=self._lock is not None)
 
     async def stop(self) -> None:
         """End the server if this process started it; connections that are still open are cut."""

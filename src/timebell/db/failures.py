@@ -14,4 +14,11 @@ CONNECTION_ERRORS = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
 )
+# The same again may well be done: others were in the way.
+PASSING_ERRORS = (
+    *CONNECTION_ERRORS,
+    asyncpg.ObjectNotInPrerequisiteStateError,  # a lock that was not had, a database that lets nobody in
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
 DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)

@@ -15,6 +15,7 @@ from typing import Literal
 import asyncpg
 
 from timebell.clock import Clock, SystemClock
+from timebell.db.admitting import admission, are_strangers
 from timebell.db.describe import describe_schema
 from timebell.db.migration_files import LEDGER_SCHEMA, Migration, Phase, Slice, migrations_of
 from timebell.errors import DatabaseError, DatabaseUnavailable, InvalidInput, MigrationError, SchemaMismatch
@@ -93,13 +94,16 @@ async def migrate(
     phase: Literal["expand", "all"] = "all",
     dry_run: bool = False,
     app_role: str | None = "timebell",
+    api_role: str | None = None,
+    read_role: str | None = None,
     patience: Patience = _PATIENCE,
     clock: Clock = _CLOCK,
 ) -> list[Migration]:
     """Apply what is pending, slice by slice, and return it; a dry run returns it and writes nothing.
 
     `app_role` is the role that the application connects as, written `{app_role}` in the files' grants. None
-    means that the application connects as the migrating role itself.
+    means that the application connects as the migrating role itself. `{api_role}` and `{read_role}` are those
+    that see one tenant at a time and that change nothing; without one, the application's role stands for it.
     """
     if phase not in ("expand", "all"):
         raise InvalidInput(f"{phase!r} is neither 'expand' nor 'all'", field="phase")
@@ -107,14 +111,24 @@ async def migrate(
         raise MigrationError("The connection is inside a transaction; give migrate() one that is not.")
     _require_server(connection.get_server_version().major)
     known = _known(slices)
-    role = await _grantee(connection, app_role)
+    roles = {"app_role": await _grantee(connection, app_role)}
+    for name, given in (("api_role", api_role), ("read_role", read_role)):
+        roles[name] = roles["app_role"] if given is None else await _grantee(connection, given)
     ledger = await _read_ledger(connection)
     _compare(known, ledger)
     pending = [migration for files in known.values() for migration in _pending(files, ledger, phase)]
+    named = [role for role in (app_role, api_role, read_role) if role is not None]
+    for slice in slices:
+        # Asked before anything is applied, because whoever a new file speaks of is no stranger any more.
+        applied = [one for one in known[slice.name] if (one.slice, one.number) in ledger]
+        if applied and await are_strangers(connection, slice, named):
+            pending.append(
+                admission(slice, [one for one in known[slice.name] if one in applied or one in pending])
+            )
     if dry_run:
         return pending
     schema_of = {slice.name: slice.schema for slice in slices}
-    migrator = _Migrator(connection=connection, role=role, patience=patience, clock=clock)
+    migrator = _Migrator(connection=connection, roles=roles, patience=patience, clock=clock)
     return [one for one in pending if await migrator.apply(one, schema=schema_of[one.slice])]
 
 
@@ -163,7 +177,7 @@ async def _grantee(connection: asyncpg.Connection, app_role: str | None) -> str:
     quoted = '"' + app_role.replace('"', '""') + '"'
     if not await connection.fetchval(exists, app_role):
         raise MigrationError(
-            f"The migrations grant to the application's role {quoted}, and there is no such role; "
+            f"The migrations grant to the role {quoted}, and there is no such role; "
             f"an administrator makes it with: CREATE ROLE {quoted} LOGIN PASSWORD '…';"
         )
     return quoted
@@ -233,7 +247,7 @@ class _Migrator:
     """Applies migrations, one at a time, over one connection."""
 
     connection: asyncpg.Connection
-    role: str
+    roles: Mapping[str, str]
     patience: Patience
     clock: Clock
 
@@ -271,8 +285,9 @@ class _Migrator:
     async def _apply_once(self, migration: Migration, schema: str) -> bool:
         # Read committed, because what another migrator did must be seen once it has let go of the lock.
         async with self.connection.transaction(isolation="read_committed"):
-            # Migrations name every schema themselves, and an instant without an offset means UTC everywhere.
-            await self._set_local(search_path="pg_catalog, pg_temp", timezone="UTC")
+            # Migrations name every schema themselves, and an instant without an offset means UTC everywhere. A file
+            # that reads rows which the wall between tenants hides from the owner is refused, not silently led astray.
+            await self._set_local(search_path="pg_catalog, pg_temp", timezone="UTC", row_security="off")
             await self._take_turn(migration)
             ledger = await _read_ledger(self.connection)
             applied = ledger.get((migration.slice, migration.number))
@@ -281,8 +296,12 @@ class _Migrator:
                 return False
             await self._prepare(schema)
             started = self.clock.monotonic()
-            sql = migration.sql.replace("{app_role}", self.role)
+            sql = migration.sql
+            for name, role in self.roles.items():
+                sql = sql.replace(f"{{{name}}}", role)
             await self.connection.execute(sql, timeout=self.patience.statement_seconds)
+            if migration.number == 0:
+                return True
             await self.connection.execute(
                 _RECORD,
                 migration.slice,
@@ -319,14 +338,15 @@ class _Migrator:
 
     async def _prepare(self, schema: str) -> None:
         """Make the ledger and the slice's schema, in the transaction of the first file that needs them."""
+        grantees = ", ".join(dict.fromkeys(self.roles.values()))
         exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)"
         for name in (LEDGER_SCHEMA, schema):
             # Looked for first: CREATE SCHEMA IF NOT EXISTS asks for a right that a later run may lack.
             if not await self.connection.fetchval(exists, name):
                 await self.connection.execute(f"CREATE SCHEMA {name}")
-            await self.connection.execute(f"GRANT USAGE ON SCHEMA {name} TO {self.role}")
+            await self.connection.execute(f"GRANT USAGE ON SCHEMA {name} TO {grantees}")
         await self.connection.execute(_CREATE_LEDGER)
-        await self.connection.execute(f"GRANT SELECT ON timebell_meta.migrations TO {self.role}")
+        await self.connection.execute(f"GRANT SELECT ON timebell_meta.migrations TO {grantees}")
 
     def _busy(self, migration: Migration, error: asyncpg.PostgresError) -> str:
         return (

@@ -19,7 +19,7 @@ _FILE = re.compile(r"(?P<number>(?!0000)[0-9]{4})_(?P<phase>expand|contract)_(?P
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
 # What must be blanked before the words of a file can be read as SQL: comments and anything quoted.
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"--[^\n]*"
     r"|/\*.*?\*/"
     r"|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*|)\$.*?\$(?P=tag)\$"
@@ -133,7 +133,7 @@ def _read(slice: Slice, file_name: str, content: bytes) -> Migration:
 
 def _refuse_transaction_control(where: str, text: str) -> None:
     """A file that ended the transaction would leave half of itself behind, and the ledger would not know."""
-    blanked = _QUOTED.sub(lambda quoted: "\n" * quoted[0].count("\n") + " ", text)
+    blanked = QUOTED.sub(lambda quoted: "\n" * quoted[0].count("\n") + " ", text)
     statements = [statement.strip() for statement in blanked.split(";")]
     if not any(statements):
         raise MigrationError(f"{where} holds no statement; delete it if it was never released.")

@@ -13,6 +13,7 @@ import asyncpg
 
 from timebell.db.connecting import connect
 from timebell.db.queries import Query
+from timebell.db.walls import begin_walled
 from timebell.errors import DatabaseError, DatabaseUnavailable
 
 Row = Mapping[str, Any]
@@ -186,11 +187,19 @@ class Database:
     """A pool of connections to one database."""
 
     def __init__(
-        self, pool: asyncpg.Pool, url: str, limits: Limits, observer: Observer, *, pooled: bool
+        self,
+        pool: asyncpg.Pool,
+        url: str,
+        limits: Limits,
+        observer: Observer,
+        *,
+        pooled: bool,
+        is_walled: bool = False,
     ) -> None:
         self._pool = pool
         self._limits = limits
         self._pooled = pooled
+        self.is_walled = is_walled
         self.url = url
         self.observer = observer
 
@@ -207,12 +216,15 @@ class Database:
         size: int = 10,
         limits: Limits | None = None,
         pooled: bool = False,
+        is_walled: bool = False,
         gate: Gate | None = None,
     ) -> Database:
         """Connect, or say within the deadline why not.
 
         `pooled` means a pooler in transaction mode stands in between: it forgets prepared statements and
         refuses start-up parameters, so both are left out, and the limits must be set on the role.
+
+        `is_walled` means the role sees one tenant at a time: the one that the code around says with `walled_to`.
         """
         limits = limits or Limits()
         options = {**_connection_options(limits, pooled), "connect": connect}
@@ -227,7 +239,7 @@ class Database:
                 f"cannot connect to PostgreSQL: {str(error) or type(error).__name__}; "
                 "check DATABASE_URL and that the server accepts connections"
             ) from error
-        return cls(pool, url, limits, Observer(gate=gate), pooled=pooled)
+        return cls(pool, url, limits, Observer(gate=gate), pooled=pooled, is_walled=is_walled)
 
     async def close(self) -> None:
         """Close every connection; one that does not answer is dropped."""
@@ -239,7 +251,13 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncpgSession]:
-        """A session in which every statement commits by itself."""
+        """A session in which every statement commits by itself. Behind the wall they share a transaction, because
+        nothing that is said outside of one about the tenant would be safe behind a pooler."""
+        async with self.transaction() if self.is_walled else self._borrowed() as session:
+            yield session
+
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[AsyncpgSession]:
         if self.observer.is_astray:
             self.observer.is_astray = False
             # Each of them alone would be found out only by the next statement, and at the price of its deadline.
@@ -255,9 +273,9 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncpgSession]:
         """A session in one transaction: committed at the end, rolled back on an error."""
-        async with self.connection() as session:
+        async with self._borrowed() as session:
             try:
-                await session.execute("BEGIN")
+                await session.execute(begin_walled() if self.is_walled else "BEGIN")
                 yield session
                 done = await session.execute("COMMIT")
             except BaseException:

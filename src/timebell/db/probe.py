@@ -39,6 +39,32 @@ class ServerFacts:
     settings: dict[str, str]
 
 
+_WALL = """
+SELECT current_user AS role,
+    coalesce(has_schema_privilege(found.schema, 'USAGE') AND has_table_privilege(found.oid, 'SELECT'), false)
+        AS may_read,
+    coalesce(row_security_active(found.oid), false) AND coalesce((
+        SELECT bool_and(pg_get_expr(p.polqual, p.polrelid) IS DISTINCT FROM 'true') FROM pg_catalog.pg_policy p
+        WHERE p.polrelid = found.oid
+            AND EXISTS (SELECT FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(current_user, r, 'USAGE'))
+    ), false) AS is_walled
+FROM (SELECT) AS nothing
+LEFT JOIN (
+    SELECT c.oid, n.oid AS schema FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname || '.' || c.relname = $1
+) AS found ON true
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallFacts:
+    """Whether a role may read a table at all, and whether row-level security then shows it a part, by its policies."""
+
+    role: str
+    may_read: bool
+    is_walled: bool
+
+
 @asynccontextmanager
 async def bare_connection(url: str, *, seconds: float = 10.0) -> AsyncIterator[Any]:
     """A connection with nothing set on it, closed at the end; works through a pooler too."""
@@ -78,6 +104,12 @@ async def ask_server(url: str, *, seconds: float = 10.0) -> ServerFacts:
         round_trip_seconds=round_trip,
         settings={row["name"]: row["setting"] for row in rows},
     )
+
+
+async def wall_of(url: str, table: str, *, seconds: float = 10.0) -> WallFacts:
+    async with bare_connection(url, seconds=seconds) as connection:
+        row = await connection.fetchrow(_WALL, table)
+    return WallFacts(**row)
 
 
 async def timezone_offsets(

@@ -25,6 +25,7 @@ from timebell.engine.settling import Settlement
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
 from timebell.kernel.outcomes import Retry
+from timebell.kernel.tallies import Tallies
 from timebell.kernel.transaction import Transaction
 
 log = structlog.get_logger("timebell.attempts")
@@ -53,6 +54,7 @@ class Attempts:
         executor: Executor,
         settler: Settler,
         timekeeper: Timekeeper,
+        tallies: Tallies,
         *,
         may_begin: Callable[[int], bool],
         on_end: Callable[[Entry], None],
@@ -62,6 +64,7 @@ class Attempts:
         self._executor = executor
         self._settler = settler
         self._timekeeper = timekeeper
+        self._tallies = tallies
         self._may_begin = may_begin
         self._on_end = on_end
         self._on_not_begun = on_not_begun
@@ -129,6 +132,7 @@ class Attempts:
         _JOB_ID.set(str(entry.id))
         _KIND.set(entry.row["kind"])
         _CORRELATION_ID.set(entry.row["correlation_id"])
+        began: float | None = self._timekeeper.monotonic()
         try:
             if running.is_interrupted or not self._may_begin(entry.incarnation):
                 raise NotToBeHad
@@ -141,6 +145,7 @@ class Attempts:
                 settlement = await self._executor.run(running)
             self._settler.add(settlement)
         except NotToBeHad:
+            began = None
             self._on_not_begun(entry)
         except asyncio.CancelledError:
             if running.is_interrupted:
@@ -153,6 +158,7 @@ class Attempts:
                 raise
         except CONNECTION_ERRORS as error:
             # Not the handler's doing, and whether its commit was heard is unknown: the row will tell.
+            began = None
             log.warning(
                 "an attempt lost its database", id=str(entry.id), error=str(error) or type(error).__name__
             )
@@ -162,6 +168,9 @@ class Attempts:
         finally:
             del self.running[entry]
             self._on_end(entry)
+            if began is not None:
+                duration = self._tallies.queues[entry.pair[1]].duration
+                duration.note(self._timekeeper.monotonic() - began)
 
     def watch(self) -> None:
         """Stop the attempts whose time is over; their handlers see a cancellation.

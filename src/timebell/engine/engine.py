@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
 import structlog
 
 from timebell.db.failures import DATABASE_ERRORS
-from timebell.db.pool import AsyncpgSession
+from timebell.db.pool import AsyncpgSession, Row
 from timebell.engine.loop import Loop
 from timebell.engine.node import Node
 from timebell.engine.planner import Planner
 from timebell.engine.pruner import Pruner
+from timebell.engine.reader import Place
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.worker import Worker
+from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
 from timebell.version import __version__
 
@@ -31,10 +34,22 @@ _LOOPS_END_SECONDS = 1.0
 _SETTLE_SECONDS = 1.0
 _SETTLE_PAUSE_SECONDS = 0.005
 _PASSES_MAX = 100_000
+# What a node does to stay alive and informed. The others make things happen.
+_ATTENDING = frozenset({"node", "sweep", "wakeups"})
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """The next instant at which something is due: at which slots and lanes of the table, and whether to be planned."""
+
+    instant: datetime
+    places: Sequence[Place]
+    is_planned: bool
 
 
 class Engine:
-    """Pays what is owed. `run` goes on until `stop`; a test calls `run_due` instead and moves the clock itself."""
+    """Pays what is owed. After `start` it goes on until `stop`. Whoever moves the clock by hand calls `run_due`
+    instead, and `attend` first where that may last longer than a lease."""
 
     def __init__(self, bell: Timebell, *, is_alone: bool = False) -> None:
         settings = bell.settings
@@ -52,7 +67,7 @@ class Engine:
         )
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
         self.planner = Planner(bell)
-        self.pruner = Pruner(bell.database, self.store, settings)
+        self.pruner = Pruner(bell, self.store, Audit(bell.database, bell.clock))
         self._lease_connection: asyncpg.Connection | None = None
         self._nodes_changed = asyncio.Event()
         bell.wakeups.watch(self._nodes_changed.set)
@@ -75,9 +90,23 @@ class Engine:
     async def start(self) -> None:
         """Declare what the apps bring, take a share of the slots, and let the loops go."""
         await self.begin()
-        self._running = [
-            asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in self._loops
-        ]
+        self._let_go(self._loops)
+
+    async def attend(self) -> None:
+        """Declare what the apps bring, take slots and keep them, and run nothing that nobody asks for."""
+        await self.begin()
+        self._let_go([loop for loop in self._loops if loop.name in _ATTENDING])
+
+    def _let_go(self, loops: Iterable[Loop]) -> None:
+        self._running = [asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in loops]
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        return self._loops
+
+    @property
+    def is_attending(self) -> bool:
+        return bool(self._running)
 
     async def begin(self) -> None:
         await self.bell.declare()
@@ -135,11 +164,13 @@ class Engine:
             complaints.append("the node has no lease")
         return complaints
 
-    async def _pass(self, seconds: float) -> None:
+    async def _pass(self, seconds: float) -> bool:
+        """One tick, and the end of the first activity that goes on then; answers whether there was one."""
         await self.worker.tick()
         going_on = self.worker.attempts.going_on | self.worker.background.going_on
         if going_on:
             await asyncio.wait(going_on, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return bool(going_on)
 
     async def _leave(self) -> None:
         with suppress(*DATABASE_ERRORS):
@@ -202,15 +233,34 @@ class Engine:
         Answers with the number of jobs that were settled.
         """
         before = self._settled_count()
-        await self.beat()
+        if not self._running:
+            await self.beat()
         await self.planner.run_due(self.timekeeper.now())
         await self.worker.look_around()
         self.worker.sweep()
+        await self._pass_until_idle()
+        return self._settled_count() - before
+
+    async def run_next(self, upcoming: Upcoming) -> int:
+        """The same at the next instant of an engine that attends: it looks only at what is known to be due there.
+
+        What was written behind that is found where somebody announced it, and by the next `run_due`.
+        """
+        before = self._settled_count()
+        if upcoming.is_planned:
+            await self.planner.run_next(upcoming.instant)
+        self.worker.read_on(upcoming.places)
+        await self._pass_until_idle()
+        return self._settled_count() - before
+
+    async def _pass_until_idle(self) -> None:
         for _ in range(_PASSES_MAX):
-            await self._pass(1.0)
+            is_busy = await self._pass(1.0)
             if self.worker.is_idle() and not self.worker.has_work() and not self._has_startable():
                 break
-        return self._settled_count() - before
+            if not is_busy:
+                # Somebody's open transaction holds a row, or the lease was lost; whoever that is must get their turn.
+                await self.bell.clock.sleep(_SETTLE_PAUSE_SECONDS)
 
     def _has_startable(self) -> bool:
         earliest = self.worker.next_instant()
@@ -220,14 +270,26 @@ class Engine:
         counters = self.worker.counters
         return counters.done + counters.ended + counters.retried
 
-    async def next_instant(self) -> datetime | None:
-        """When something is due next, in the table or in memory."""
+    async def upcoming(self) -> Upcoming | None:
+        """When something is due next, in the table or in memory, and where."""
         now = self.timekeeper.now()
+        rows, planned = await asyncio.gather(self._next_due(now), self.planner.next_instant())
+        stored = rows[0]["run_at"] if rows else None
+        later = [at for at in (stored, self.worker.next_instant(), planned) if at is not None and at > now]
+        if not later:
+            return None
+        instant = min(later)
+        places = [(row["slot"], row["lane"]) for row in rows if row["run_at"] == instant]
+        return Upcoming(instant, places, planned is not None and planned <= instant)
+
+    async def _next_due(self, now: datetime) -> Sequence[Row]:
         async with self.bell.database.connection() as session:
-            stored = await self.store.read_next_due(session, after=now)
-        held, planned = self.worker.next_instant(), await self.planner.next_instant()
-        later = [instant for instant in (stored, held, planned) if instant is not None and instant > now]
-        return min(later, default=None)
+            return await self.store.read_next_due(session, after=now)
+
+    async def next_instant(self) -> datetime | None:
+        """When something is due next."""
+        upcoming = await self.upcoming()
+        return None if upcoming is None else upcoming.instant
 
 
 def _made_name(bell: Timebell) -> str:

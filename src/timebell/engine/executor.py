@@ -35,6 +35,7 @@ from timebell.kernel.destinations import Call, Destinations
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.tracing import is_traced, traced
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
 
@@ -94,6 +95,8 @@ class Executor:
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
         )
+        # Asked once: it stands in the way of every job.
+        self._is_traced = is_traced()
         self._threads = ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="timebell")
 
     def close(self) -> None:
@@ -246,6 +249,16 @@ class Executor:
         return None if wanted else Cancel(f"the guard {name} said no")
 
     async def _run(self, running: Running, job: Job) -> Outcome | None:
+        if not self._is_traced:
+            return await self._call(running, job)
+        about: dict[str, str | int] = {"timebell.job_id": str(job.id), "timebell.queue": job.queue}
+        about["timebell.attempt"] = job.attempt
+        if job.correlation_id is not None:
+            about["timebell.correlation_id"] = job.correlation_id
+        with traced(f"timebell.run {job.kind}", about):
+            return await self._call(running, job)
+
+    async def _call(self, running: Running, job: Job) -> Outcome | None:
         handler = running.handler
         try:
             if handler.is_async:

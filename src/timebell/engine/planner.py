@@ -108,6 +108,15 @@ class Planner:
             elif await self._plan() == 0 and is_done:
                 return
 
+    async def run_next(self, now: datetime) -> None:
+        """The same where something is known to be due, and the timezones have not changed since the last look."""
+        for _ in range(_TICKS_MAX):
+            if self.timezones.is_behind or await self._plan() == 0:
+                return
+            due_at = await self.next_instant()
+            if due_at is None or due_at > now:
+                return
+
     async def next_instant(self) -> datetime | None:
         """When there is something to plan next."""
         async with self._bell.database.connection() as session:
@@ -307,6 +316,7 @@ class Planner:
             known = await self._schedules.insert_occurrences(session, columns=columns)
             wakeups = await self._begin(session, stated, known)
             self.counters.planned += len(columns["ids"]) - len(known)
+            self._bell.tallies.occurrences += len(columns["ids"]) - len(known)
         await self._store.finish_plan(session, columns=_finish_columns(stated, now))
         return wakeups
 
@@ -317,6 +327,8 @@ class Planner:
         planned_before = {subject_of(id) for id in known}
         agendas = [agenda for one in stated for agenda in one.agendas if agenda.subject not in planned_before]
         begun = await self._bell.agendas.begin_many(session, agendas, is_told=False)
+        self._bell.tallies.planned_jobs += begun.job_count
+        self._bell.tallies.enqueued += begun.job_count
         back: dict[str, list[StatedAgenda]] = {}
         for agenda, diff in zip(agendas, begun.diffs, strict=True):
             if diff is None:

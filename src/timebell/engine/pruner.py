@@ -1,4 +1,5 @@
-"""The pruner: makes the log's partitions ahead of time, drops the old ones, and removes what has outlived its use."""
+"""The pruner: makes the log's partitions ahead of time, drops the old ones, removes what has outlived its use, and
+seals the audit trail."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from timebell.config import Settings
-from timebell.db.pool import Database, Session
+from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
+from timebell.kernel.app import PruneFunction
+from timebell.kernel.audit import SEALS_AT_ONCE, Audit
+from timebell.kernel.bell import Timebell
 
 log = structlog.get_logger("timebell.pruner")
 
@@ -23,10 +26,12 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 class Pruner:
     """One bounded pass at a time; it asks to come back at once while there is more."""
 
-    def __init__(self, database: Database, store: EngineStore, settings: Settings) -> None:
-        self._database = database
+    def __init__(self, bell: Timebell, store: EngineStore, audit: Audit) -> None:
+        self._bell = bell
+        self._database = bell.database
+        self._audit = audit
         self._store = store
-        self._settings = settings
+        self._settings = bell.settings
         self._agendas_after = _BEGINNING, "", ""
         self._occurrences_after = _BEGINNING, UUID(int=0)
 
@@ -47,7 +52,12 @@ class Pruner:
             except asyncpg.LockNotAvailableError:
                 # Somebody reads the log. Waiting for the lock would hold up every finish behind it.
                 log.info("the log is being read; its old partition is dropped next time")
-        return 1.0 if max(pruned) >= _ROWS_MAX else EVERY_SECONDS
+        pruned += [await prune(self._bell, _ROWS_MAX) for prune in self._brought()]
+        sealed = await self._audit.seal()
+        return 1.0 if max(pruned) >= _ROWS_MAX or sealed >= SEALS_AT_ONCE else EVERY_SECONDS
+
+    def _brought(self) -> list[PruneFunction]:
+        return [app.on_prune for app in self._bell.registry.apps if app.on_prune is not None]
 
     async def _prune_agendas(self, session: Session) -> int:
         last = await self._store.prune_agendas(

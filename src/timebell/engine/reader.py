@@ -139,6 +139,10 @@ class Reader:
     def sweep_now(self) -> None:
         self._next_sweep = self._next_full_sweep = self._rest_until = float("-inf")
 
+    def read_on(self, places: Iterable[Place]) -> None:
+        """Read what has come within reach at these places, now."""
+        self._coming.begin({place: self._cursors[place] for place in places if place in self._cursors})
+
     def plan(self) -> None:
         """Begin the scans whose time has come."""
         monotonic = self._timekeeper.monotonic()

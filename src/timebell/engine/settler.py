@@ -49,7 +49,7 @@ class Settler:
         log_days_ahead: int,
         monotonic: Callable[[], float],
         on_retry: Callable[[Settlement, int, datetime], None],
-        on_settled: Callable[[Settlement], None],
+        on_settled: Callable[[Sequence[Settlement]], None],
         on_suspect_over: Callable[[Entry], None],
     ) -> None:
         self._database = database
@@ -200,14 +200,13 @@ class Settler:
 
     def _note(self, group: Sequence[Settlement], settled: Mapping[UUID, Row | None]) -> None:
         """Tell whoever waits for it. What is not among the settled was moved, cancelled or taken over."""
-        for each in group:
-            if each.entry.id not in settled:
-                self.refused_count += 1
-                continue
-            row = settled[each.entry.id]
+        ours = [each for each in group if each.entry.id in settled]
+        self.refused_count += len(group) - len(ours)
+        for each in ours:
+            row = settled[each.entry.id] if each.verdict == "retry" else None
             if row is not None:
                 self._on_retry(each, row["version"], row["run_at"])
-            self._on_settled(each)
+        self._on_settled(ours)
         for each in group if self._suspects else ():
             if each.entry.id in self._suspects:
                 self._suspects.discard(each.entry.id)

@@ -77,9 +77,8 @@ class EngineStore(Statements):
             queue=queue,
         )
 
-    async def read_next_due(self, session: Session, *, after: datetime) -> datetime | None:
-        run_at: datetime | None = (await self._run(session, "read_next_due", after=after))[0]["run_at"]
-        return run_at
+    async def read_next_due(self, session: Session, *, after: datetime) -> Sequence[Row]:
+        return await self._run(session, "read_next_due", after=after)
 
     async def read_payload(self, session: Session, *, id: UUID, version: int) -> str | None:
         rows = await self._run(session, "read_payload", id=id, version=version)

@@ -7,11 +7,9 @@ in `attempts` and `background`; nothing else goes on.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
-
-import structlog
 
 from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
@@ -19,6 +17,7 @@ from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
 from timebell.engine.behind import Behind
 from timebell.engine.breakers import Breakers
+from timebell.engine.counters import Counters, tally
 from timebell.engine.destinations import BreakerDestinations
 from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
@@ -34,24 +33,11 @@ from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.bell import Timebell
 from timebell.kernel.transaction import Transaction
 
-log = structlog.get_logger("timebell.worker")
-
 _EVERY_SLOT = set(range(256))
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
 _FLUSHES_MAX = 2
 _PARKS_MAX = 4
-
-
-@dataclass(slots=True)
-class Counters:
-    """What this worker has done since it started; `not_begun` are jobs that were not to be had when their time came."""
-
-    done: int = 0
-    retried: int = 0
-    ended: int = 0
-    recovered: int = 0
-    not_begun: int = 0
 
 
 class Worker:
@@ -71,6 +57,7 @@ class Worker:
         self._concurrency = settings.concurrency
         self._batch = settings.batch
         self._reader = Reader(store, node, self.held, timekeeper, settings)
+        self.read_on = self._reader.read_on
         self._limits = Limits(bell.database, store, node, timekeeper)
         self._breakers = Breakers(bell.database, store, bell.chance)
         destinations = BreakerDestinations(self._breakers, node, timekeeper)
@@ -90,6 +77,7 @@ class Worker:
             self._executor,
             self._settler,
             timekeeper,
+            bell.tallies,
             may_begin=node.may_begin,
             on_end=self._ended,
             on_not_begun=self._not_begun,
@@ -315,23 +303,18 @@ class Worker:
     def _committed(self, settlement: Settlement, tx: Transaction) -> None:
         """A transactional handler committed its own completion."""
         self.held.retire([settlement.entry])
-        self._settled(settlement)
+        self._settled([settlement])
         self._bell.wake(tx)
         if settlement.verdict == "retry":
             assert settlement.run_at is not None
             self._retried(settlement, settlement.version + 1, settlement.run_at)
 
-    def _settled(self, settlement: Settlement) -> None:
-        if settlement.verdict == "retry":
-            self.counters.retried += 1
-            return
-        if settlement.verdict == "done":
-            self.counters.done += 1
-        else:
-            self.counters.ended += 1
-        if settlement.state == "dead":
-            _tell_dead(settlement)
-        if settlement.entry.row["step_order"] is not None:
+    def _settled(self, settlements: Sequence[Settlement]) -> None:
+        self.counters.settle(settlements)
+        tally(self._bell.tallies, settlements)
+        for settlement in settlements:
+            if settlement.entry.row["step_order"] is None or settlement.verdict == "retry":
+                continue
             behind = self._behind.ended(settlement.entry, is_starting=self._is_starting())
             if behind is not None:
                 slot, run_at = behind
@@ -379,16 +362,3 @@ class Worker:
 
     def close(self) -> None:
         self._executor.close()
-
-
-def _tell_dead(settlement: Settlement) -> None:
-    row = settlement.entry.row
-    log.warning(
-        "a job is dead",
-        job_id=str(row["id"]),
-        tenant=row["tenant"],
-        kind=row["kind"],
-        correlation_id=row["correlation_id"],
-        reason=settlement.reason,
-        error=(settlement.error or "").split("\n")[0],
-    )

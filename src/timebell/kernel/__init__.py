@@ -1,5 +1,6 @@
 """What is owed, to whom and when: the verbs, their records, and the app that brings handlers."""
 
+from timebell.clock import Ids
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.bell import Timebell
 from timebell.kernel.job import Job
@@ -13,6 +14,7 @@ from timebell.kernel.schedule_models import (
     ScheduleChange,
     ScheduleDiff,
 )
+from timebell.kernel.statements import Statements
 from timebell.kernel.transaction import Transaction
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Enqueue",
     "Enqueued",
     "Handler",
+    "Ids",
     "Job",
     "Occurrence",
     "OccurrenceChange",
@@ -37,6 +40,7 @@ __all__ = [
     "ScheduleChange",
     "ScheduleDiff",
     "Snooze",
+    "Statements",
     "Step",
     "Timebell",
     "Transaction",

@@ -160,7 +160,7 @@ class AgendaWriter:
         if skipped:
             await self._store.skip_steps(session, columns=columns_of(skipped, SKIPPED))
         due = await self._store.begin_steps(session, columns=begun_columns(begun)) if begun else ()
-        return Begun(diffs=diffs, due=due)
+        return Begun(diffs=diffs, due=due, job_count=len(begun))
 
     def _checked(self, steps: Sequence[Step]) -> Sequence[Step]:
         if len(steps) > self._settings.steps_max:
@@ -233,6 +233,7 @@ class AgendaWriter:
         withdrawn = [old.job_id for one in settling for old in (*one.change.withdrawn, *one.given_up)]
         if withdrawn:
             await self._store.withdraw_steps(tx.session, ids=withdrawn, reason=reason, actor=actor)
+            tx.count("cancelled", len(withdrawn))
         too_late = [old.job_id for one in settling for old in one.change.too_late]
         if too_late:
             await self._store.supersede_steps(tx.session, ids=too_late)
@@ -265,3 +266,4 @@ class AgendaWriter:
                     tx.session, tenant=tx.tenant, revision=revision, columns=insert_columns(rows)
                 )
             )
+            tx.count("enqueued", len(rows))

@@ -68,11 +68,13 @@ class StatedAgenda:
 class Begun:
     """The answer to beginning many agendas, in their order; None where a subject had one already.
 
-    `due` names the slots in which something is due soon, as `Transaction.note_due` takes them.
+    `due` names the slots in which something is due soon, as `Transaction.note_due` takes them. `job_count` jobs were
+    enqueued.
     """
 
     diffs: Sequence[AgendaDiff | None]
     due: Sequence[Row]
+    job_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

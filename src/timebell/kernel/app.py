@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
@@ -15,10 +16,15 @@ from timebell.kernel.outcomes import Outcome
 from timebell.rules.backoff import RetryPolicy
 
 if TYPE_CHECKING:
+    from timebell.kernel.bell import Timebell
     from timebell.kernel.job import Job
+    from timebell.kernel.transaction import Transaction
 
 HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]
 GuardFunction = Callable[["Job"], Awaitable[bool]]
+DeclareFunction = Callable[["Timebell"], Awaitable[None]]
+EraseFunction = Callable[["Timebell", "Transaction", UUID], Awaitable[None]]
+PruneFunction = Callable[["Timebell", int], Awaitable[int]]
 DEFAULT_QUEUE = "default"
 
 
@@ -66,7 +72,12 @@ class Handler:
 class App:
     """A frozen record of what an app brings; what is absent is absent.
 
-    A handler given as a bare function runs as a plain one.
+    A handler given as a bare function runs as a plain one. `on_declare` is run when a process that pays starts, after
+    the kinds and queues are known: an app ships its templates there. `on_erase` is run in the transaction in which a
+    recipient is erased, by whose id it finds what the app keeps about that person. `on_prune` removes at most so many
+    rows that have outlived their use, and answers how many those were; a node calls it now and then.
+
+    `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
     """
 
     name: str
@@ -76,6 +87,9 @@ class App:
     migrations: str | None = None
     routes: Any = ()
     pages: Any = ()
+    on_declare: DeclareFunction | None = None
+    on_erase: EraseFunction | None = None
+    on_prune: PruneFunction | None = None
 
 
 class Registry:

@@ -13,6 +13,7 @@ from timebell.config import Settings
 from timebell.db.joined import session_on
 from timebell.db.pool import Database, Session
 from timebell.db.wakeup import Wakeups
+from timebell.db.walls import check_wall
 from timebell.errors import InvalidInput
 from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.app import Registry
@@ -36,6 +37,7 @@ from timebell.kernel.models import (
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
 from timebell.kernel.store import Store
+from timebell.kernel.tallies import Tallies
 from timebell.kernel.transaction import Transaction, check_transaction
 
 DEFAULT_TENANT = "default"
@@ -56,12 +58,14 @@ class Timebell:
         settings: Settings | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
+        tallies: Tallies | None = None,
     ) -> None:
         self.database = database
         self.registry = registry or Registry()
         self.settings = settings or Settings()
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
+        self.tallies = tallies or Tallies()
         self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
         self.store = Store(self.clock)
         self._ids = Ids(self.chance)
@@ -76,6 +80,9 @@ class Timebell:
         """Make the kinds and queues of the loaded apps known to SQL and to other processes."""
         async with self.database.transaction() as session:
             await self._catalogue.declare(session, self.settings.payload_bytes_max)
+        for app in self.registry.apps:
+            if app.on_declare is not None:
+                await app.on_declare(self)
 
     async def close(self) -> None:
         await self.wakeups.close()
@@ -84,6 +91,8 @@ class Timebell:
     async def transaction(self, *, tenant: str = DEFAULT_TENANT) -> AsyncIterator[Transaction]:
         """A transaction of one tenant, committed at the end of the block; then the engine is woken."""
         check_name("tenant", tenant, required=True)
+        if self.database.is_walled:
+            check_wall(tenant)
         async with self.database.transaction() as session:
             tx = Transaction(session, tenant)
             try:
@@ -103,8 +112,8 @@ class Timebell:
 
     def wake(self, tx: Transaction) -> None:
         """Wake the engine for what a committed transaction made due. Never fails and never waits."""
-        wakeups, tx.wakeups = tx.wakeups, []
-        self.wakeups.hint(wakeups)
+        self.wakeups.hint(tx.take_wakeups())
+        self.tallies.take(tx)
 
     async def enqueue(
         self, tx: Transaction, kind: str, payload: Mapping[str, Any] | None = None, **options: Any
@@ -169,6 +178,7 @@ class Timebell:
             wait_ms=int(self.settings.cancel_wait_seconds * 1000),
         )
         answers = [Cancelled(id=row["job_id"], answer=row["answer"], state=row["state"]) for row in rows]
+        tx.count("cancelled", sum(one.answer == "cancelled" for one in answers))
         if id is not None and not answers:
             return [Cancelled(id=id, answer="not_found", state=None)]
         return answers
@@ -380,14 +390,8 @@ def _dead_filters(
         raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
     if ids is not None:
         _check_ids(ids)
-    check_name("kind", kind)
-    check_name("queue", queue)
-    check_name("fingerprint", fingerprint)
+    for name, value in (("kind", kind), ("queue", queue), ("fingerprint", fingerprint)):
+        check_name(name, value)
     check_whole("limit", limit, 1, _FILTERED_MAX)
-    return {
-        "ids": None if ids is None else list(ids),
-        "kind": kind,
-        "queue": queue,
-        "fingerprint": fingerprint,
-        "limit": limit,
-    }
+    named = None if ids is None else list(ids)
+    return {"ids": named, "kind": kind, "queue": queue, "fingerprint": fingerprint, "limit": limit}

@@ -81,10 +81,13 @@ class JobWriter:
         ids = self._ids.many(len(jobs))
         has_keys = any(job.key is not None for job in jobs)
         if len(jobs) == 1 or (len(jobs) <= _CHUNK and not has_keys):
-            return await self._write(tx, jobs, ids, queues, has_keys)
-        # One bad job refuses them all, and neither the keys nor the chunks before it may stay.
-        async with tx.all_or_nothing():
-            return await self._write(tx, jobs, ids, queues, has_keys)
+            written = await self._write(tx, jobs, ids, queues, has_keys)
+        else:
+            # One bad job refuses them all, and neither the keys nor the chunks before it may stay.
+            async with tx.all_or_nothing():
+                written = await self._write(tx, jobs, ids, queues, has_keys)
+        tx.count("enqueued", sum(one.created for one in written) if has_keys else len(written))
+        return written
 
     async def _write(
         self, tx: Transaction, jobs: Sequence[Enqueue], ids: list[UUID], queues: Queues, has_keys: bool

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import get_args
 from uuid import UUID
-
-import orjson
 
 from timebell.clock import Clock
 from timebell.db.pool import Database, Row, Session
 from timebell.errors import InvalidInput
-from timebell.kernel.insights_journey import build_journey, time_of_id
+from timebell.kernel.insights_journey import build_journey
 from timebell.kernel.insights_records import (
     Accuracy,
     BreakerLine,
     DeadJob,
+    EventLine,
     FailureGroup,
     Health,
     JobLine,
@@ -38,6 +37,16 @@ from timebell.kernel.insights_records import (
     SnapshotHolder,
     TimezoneLine,
 )
+from timebell.kernel.insights_rows import (
+    dead_job,
+    dead_line,
+    depth_of,
+    event_line,
+    failure_group,
+    job_line,
+    pause_line,
+    plain_id,
+)
 from timebell.kernel.insights_store import InsightsStore, Listing
 from timebell.kernel.models import JobState, check_between, check_name
 from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
@@ -52,11 +61,11 @@ LISTED_MAX = 1_000
 MINUTES_MAX = 24 * 60
 
 _SLOT_ROWS_MAX = COUNT_MAX // (256 * 3)
+_SAMPLE_PAGES = 500
 _TAIL_PAGES = 1_024
 _TAIL_PAGES_MAX = 16_384
 _BEFORE_ENQUEUED = timedelta(minutes=1)
 _LISTED_STATES = (*get_args(JobState), "unfinished", "finished")
-_LINE_FIELDS = tuple(field.name for field in fields(JobLine))
 
 
 class Insights:
@@ -87,18 +96,19 @@ class Insights:
                     session, tenant=tenant, slot_rows_max=_SLOT_ROWS_MAX, rows_max=COUNT_MAX
                 )
             accuracy, counts = await self._count_beyond(session, tenant)
-        return [_depth_of(row, is_cut, accuracy, counts) for row in due]
+        return [depth_of(row, is_cut, accuracy, counts) for row in due]
 
     async def _count_beyond(self, session: Session, tenant: str | None) -> tuple[Accuracy, dict[str, int]]:
         """What is not due yet, by queue; where that is too much to count, an estimate of all unfinished."""
-        spread = await self._store.estimate_jobs(session)
+        pages_max = _SAMPLE_PAGES if tenant is None else 0
+        spread = await self._store.estimate_jobs(session, pages_max=pages_max, rows_max=COUNT_MAX)
         job_count = spread[0]["job_count"]
         if job_count is None or job_count <= COUNT_MAX:
             future = await self._store.count_future(session, tenant=tenant, rows_max=COUNT_MAX + 1)
             is_cut = any(row["read_count"] > COUNT_MAX for row in future)
             return "at_least" if is_cut else "exact", {row["queue"]: row["future_count"] for row in future}
         if tenant is not None:
-            # The statistics know queues and tenants, but not how much of a queue is which tenant's.
+            # A sample of all jobs says too little about those of one tenant.
             return "unknown", {}
         return "estimate", {
             row["queue"]: round(row["fraction"] * job_count) for row in spread if row["queue"]
@@ -134,7 +144,8 @@ class Insights:
         listing = _listing("failures", limit, cursor, dated=True, tenant=tenant)
         async with self._database.connection() as session:
             rows = await self._store.read_failures(session, listing)
-        return page_of("failures", rows, limit, _failure_group, at="last_died_at")
+        group_of = partial(failure_group, count_max=ALIKE_MAX)
+        return page_of("failures", rows, limit, group_of, at="last_died_at")
 
     async def dead(
         self,
@@ -142,16 +153,30 @@ class Insights:
         kind: str | None = None,
         queue: str | None = None,
         fingerprint: str | None = None,
+        oldest_first: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[DeadJob]:
-        """The dead jobs that wait for an operator, the last that died first."""
+        """The dead jobs that wait for an operator, the last that died first, or the first."""
         filters = {"tenant": tenant, "kind": kind, "queue": queue, "fingerprint": fingerprint}
-        listing = _listing("dead", limit, cursor, dated=True, **filters)
-        read = self._store.list_dead if fingerprint is None else self._store.list_dead_alike
+        name = _named("dead", oldest_first)
+        listing = _listing(name, limit, cursor, dated=True, oldest_first=oldest_first, **filters)
         async with self._database.connection() as session:
-            rows = await read(session, listing)
-        return page_of("dead", rows, limit, _dead_job, at="died_at")
+            rows = await self._list_dead(session, listing)
+        return page_of(name, rows, limit, dead_job, at="died_at")
+
+    async def _list_dead(self, session: Session, listing: Listing) -> Sequence[Row]:
+        if listing.oldest_first:
+            return await self._store.list_dead_oldest(session, listing)
+        if listing.fingerprint is not None:
+            return await self._store.list_dead_alike(session, listing)
+        return await self._store.list_dead(session, listing)
+
+    async def dead_counts(self) -> dict[str, int]:
+        """How many dead jobs wait for an operator in each queue where there are any, counted up to the bound."""
+        async with self._database.connection() as session:
+            rows = await self._store.count_dead(session, rows_max=COUNT_MAX)
+        return {row["queue"]: row["dead_count"] for row in rows}
 
     async def jobs(
         self,
@@ -162,44 +187,71 @@ class Insights:
         kind: str | None = None,
         queue: str | None = None,
         key: str | None = None,
+        oldest_first: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[JobLine]:
-        """Jobs in a state, the last enqueued first; the dead ones are those of `dead`, in its order."""
+        """Jobs in a state, the last enqueued first, or the first; the dead ones are those of `dead`, in its order."""
         if state not in _LISTED_STATES:
             raise InvalidInput(f"{state!r} is not one of {', '.join(_LISTED_STATES)}", field="state")
         filters = {"tenant": tenant, "kind": kind, "queue": queue, "subject": subject, "key": key}
         if state == "dead":
-            listing = _listing("jobs.dead", limit, cursor, dated=True, **filters)
+            name = _named("jobs.dead", oldest_first)
+            listing = _listing(name, limit, cursor, dated=True, oldest_first=oldest_first, **filters)
             async with self._database.connection() as session:
-                rows = await self._store.list_dead(session, listing)
-            return page_of("jobs.dead", rows, limit, _dead_line, at="died_at")
+                rows = await self._list_dead(session, listing)
+            return page_of(name, rows, limit, dead_line, at="died_at")
         only = None if state in ("unfinished", "finished") else state
-        listing = _listing("jobs", limit, cursor, dated=False, state=only, **filters)
+        name = _named("jobs", oldest_first)
+        listing = _listing(name, limit, cursor, dated=False, oldest_first=oldest_first, state=only, **filters)
         async with self._database.connection() as session:
             rows = await self._list_jobs(session, listing, state in ("unfinished", "pending", "running"))
-        return page_of("jobs", rows, limit, _job_line)
+        return page_of(name, rows, limit, job_line)
 
     async def _list_jobs(self, session: Session, listing: Listing, is_unfinished: bool) -> Sequence[Row]:
         """Along whichever index leads there soonest."""
         if not is_unfinished and listing.subject is not None:
             return await self._store.list_finished_of_subject(session, listing)
+        if not is_unfinished and listing.oldest_first:
+            return await self._store.list_finished_oldest(session, listing)
         if not is_unfinished:
             return await self._store.list_finished(session, listing)
         if listing.key is not None:
             return await self._store.list_unfinished_of_key(session, listing)
+        if listing.state == "running" and listing.subject is None:
+            return await self._store.list_running(session, listing)
+        if listing.oldest_first:
+            return await self._store.list_unfinished_oldest(session, listing)
         if listing.subject is not None:
             return await self._store.list_unfinished_of_subject(session, listing)
-        if listing.state == "running":
-            return await self._store.list_running(session, listing)
         return await self._store.list_unfinished(session, listing)
+
+    async def events(
+        self,
+        tenant: str,
+        *,
+        subject: str | None = None,
+        correlation_id: str | None = None,
+        name: str | None = None,
+        oldest_first: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[EventLine]:
+        """What was recorded, the last first, or the first; the ids are in the order of time."""
+        filters = {"tenant": tenant, "subject": subject, "correlation_id": correlation_id, "name": name}
+        read = _named("events", oldest_first)
+        listing = _listing(read, limit, cursor, dated=False, oldest_first=oldest_first, **filters)
+        listed = self._store.list_events_oldest if oldest_first else self._store.list_events
+        async with self._database.connection() as session:
+            rows = await listed(session, listing)
+        return page_of(read, rows, limit, event_line)
 
     async def job(self, tenant: str, id: UUID) -> JobLine | None:
         """One job, wherever it is: unfinished, dead or in the log."""
         check_name("tenant", tenant)
         async with self._database.connection() as session:
             row = await self._store.read_job(session, tenant=tenant, id=id)
-        return None if row is None else _job_line(row)
+        return None if row is None else job_line(row)
 
     async def journey(self, tenant: str, id: UUID) -> Journey | None:
         """Everything known of one job, in order."""
@@ -208,7 +260,7 @@ class Insights:
             row = await self._store.read_job(session, tenant=tenant, id=id)
             if row is None:
                 return None
-            job = _job_line(row)
+            job = job_line(row)
             log = await self._store.read_job_log(session, tenant=tenant, id=id, rows_max=ENTRIES_MAX + 1)
             is_final = job.state not in ("pending", "running")
             events = await self._store.read_job_events(
@@ -240,7 +292,7 @@ class Insights:
             pauses = await self._store.list_pauses(session, tenant=tenant, rows_max=LISTED_MAX)
         paused: dict[str, list[PauseLine]] = {queue["name"]: [] for queue in queues}
         for row in pauses:
-            paused.setdefault(row["queue"], []).append(_pause_line(row))
+            paused.setdefault(row["queue"], []).append(pause_line(row))
         return [QueueLine(**queue, pauses=tuple(paused[queue["name"]])) for queue in queues]
 
     async def nodes(self) -> list[NodeLine]:
@@ -264,7 +316,7 @@ class Insights:
         """The schedules that could not be planned, the last first."""
         async with self._database.connection() as session:
             rows = await self._store.list_parked_schedules(session, rows_max=LISTED_MAX)
-        return [ParkedSchedule(**{**row, "id": _plain(row["id"])}) for row in rows]
+        return [ParkedSchedule(**{**row, "id": plain_id(row["id"])}) for row in rows]
 
     async def health(self) -> Health:
         """Whether what is owed is being paid, in a few figures."""
@@ -282,67 +334,34 @@ class Insights:
         )
 
 
-def _listing(read: str, limit: int, cursor: str | None, *, dated: bool, **filters: str | None) -> Listing:
+def _named(read: str, oldest_first: bool) -> str:
+    """A cursor leads on in one direction, and is refused in the other."""
+    return f"{read}.oldest" if oldest_first else read
+
+
+def _listing(
+    read: str,
+    limit: int,
+    cursor: str | None,
+    *,
+    dated: bool,
+    oldest_first: bool = False,
+    **filters: str | None,
+) -> Listing:
     for name, value in filters.items():
         check_name(name, value)
     check_limit(limit)
-    before = decode_cursor(read, cursor, dated=dated)
+    end = decode_cursor(read, cursor, dated=dated)
+    is_back = not oldest_first
     return Listing(
         **filters,
+        oldest_first=oldest_first,
+        before=end.id if is_back else None,
+        before_at=end.at if is_back else None,
+        after=None if is_back else end.id,
+        after_at=None if is_back else end.at,
         limit=limit,
-        before=before.id,
-        before_at=before.at,
         look_max=LOOK_MAX,
         slot_rows_max=_SLOT_ROWS_MAX,
         count_max=ALIKE_MAX,
-    )
-
-
-def _depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int]) -> QueueDepth:
-    future = counts.get(row["queue"], 0)
-    if accuracy == "estimate":
-        future = max(0, future - row["due_count"] - row["started_count"] - row["parked_count"])
-    return QueueDepth(
-        queue=row["queue"],
-        due_count=row["due_count"],
-        started_count=row["started_count"],
-        parked_count=row["parked_count"],
-        is_at_least=is_cut,
-        future_count=None if accuracy == "unknown" else future,
-        future_accuracy=accuracy,
-        oldest_due_at=row["oldest_due_at"],
-        lateness_seconds=row["lateness_seconds"],
-    )
-
-
-def _failure_group(row: Row) -> FailureGroup:
-    known = {field.name: row[field.name] for field in fields(FailureGroup) if field.name in row}
-    known["job_count"] = min(row["job_count"], ALIKE_MAX)
-    return FailureGroup(**known, example_id=_plain(row["id"]), is_at_least=row["job_count"] > ALIKE_MAX)
-
-
-def _dead_job(row: Row) -> DeadJob:
-    known = {field.name: row[field.name] for field in fields(DeadJob)}
-    return DeadJob(**{**known, "id": _plain(row["id"]), "payload": orjson.loads(row["payload"])})
-
-
-def _dead_line(row: Row) -> JobLine:
-    return _job_line({**row, "state": "dead", "finished_at": row["died_at"]})
-
-
-def _job_line(row: Row) -> JobLine:
-    """A line of whatever the read knows. The log does not say when a job was enqueued, but its id does."""
-    known = {name: row[name] for name in _LINE_FIELDS if row.get(name) is not None}
-    created_at: datetime | None = known.pop("created_at", None) or time_of_id(row["id"])
-    return JobLine(**{**known, "id": _plain(row["id"])}, created_at=created_at)
-
-
-def _plain(id: UUID) -> UUID:
-    """The driver's own kind of UUID is not fit for JSON."""
-    return UUID(int=id.int)
-
-
-def _pause_line(row: Row) -> PauseLine:
-    return PauseLine(
-        tenant=row["tenant"] or None, reason=row["reason"], actor=row["actor"], paused_at=row["paused_at"]
     )

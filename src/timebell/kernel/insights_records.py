@@ -135,6 +135,20 @@ class JobLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventLine:
+    """An event as it was recorded."""
+
+    id: UUID
+    name: str
+    subject: str | None
+    actor: str | None
+    data: dict[str, Any]
+    correlation_id: str | None
+    occurred_at: datetime
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JourneyEntry:
     """One thing that happened to a job. `details` holds what else is known, and nothing that is not."""
 

@@ -14,7 +14,7 @@ from timebell.kernel.statements import Statements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a list is asked for: whose and which jobs, after which row, and how much may be looked at."""
+    """What a list is asked for: whose and which rows, from which one on, and how much may be looked at."""
 
     limit: int
     tenant: str | None = None
@@ -24,8 +24,13 @@ class Listing:
     key: str | None = None
     state: str | None = None
     fingerprint: str | None = None
+    correlation_id: str | None = None
+    name: str | None = None
+    oldest_first: bool = False
     before: UUID | None = None
     before_at: datetime | None = None
+    after: UUID | None = None
+    after_at: datetime | None = None
     look_max: int = 10_000
     slot_rows_max: int = 130
     count_max: int = 10_000
@@ -49,8 +54,9 @@ class InsightsStore(Statements):
     async def count_future(self, session: Session, *, tenant: str | None, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "count_future", tenant=tenant, rows_max=rows_max)
 
-    async def estimate_jobs(self, session: Session) -> Sequence[Row]:
-        return await self._run(session, "estimate_jobs")
+    async def estimate_jobs(self, session: Session, *, pages_max: int, rows_max: int) -> Sequence[Row]:
+        """How the jobs are spread over the queues is looked at where there are more than `rows_max`."""
+        return await self._run(session, "estimate_jobs", pages_max=pages_max, rows_max=rows_max)
 
     async def read_log_tail(self, session: Session, *, pages_max: int) -> dict[str, list[Any]]:
         """The columns that the reads of the log's end take."""
@@ -84,8 +90,14 @@ class InsightsStore(Statements):
     async def list_dead_alike(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_dead_alike", listing)
 
+    async def list_dead_oldest(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_dead_oldest", listing)
+
     async def list_unfinished(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_unfinished", listing)
+
+    async def list_unfinished_oldest(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_unfinished_oldest", listing)
 
     async def list_unfinished_of_subject(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_unfinished_of_subject", listing)
@@ -99,8 +111,17 @@ class InsightsStore(Statements):
     async def list_finished(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_finished", listing)
 
+    async def list_finished_oldest(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_finished_oldest", listing)
+
     async def list_finished_of_subject(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_finished_of_subject", listing)
+
+    async def list_events(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_events", listing)
+
+    async def list_events_oldest(self, session: Session, listing: Listing) -> Sequence[Row]:
+        return await self._list(session, "list_events_oldest", listing)
 
     async def read_job(self, session: Session, *, tenant: str, id: UUID) -> Row | None:
         rows = await self._run(session, "read_job", tenant=tenant, id=id)
@@ -146,6 +167,9 @@ class InsightsStore(Statements):
 
     async def list_breakers(self, session: Session, *, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "list_breakers", rows_max=rows_max)
+
+    async def count_dead(self, session: Session, *, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_dead", rows_max=rows_max)
 
     async def list_timezones(self, session: Session, *, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "list_timezones", rows_max=rows_max)

@@ -24,8 +24,9 @@ NAME_MAX = 200
 REASON_MAX = 2_000
 KEY_LIFETIME_MAX = timedelta(days=3_660)
 _NO_TIME = timedelta(0)
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
-_LATEST = datetime.max.replace(tzinfo=UTC)
+# The driver takes the very first and the very last instant for infinities, and gives them back without an offset.
+_EARLIEST = datetime.min.replace(tzinfo=UTC) + datetime.resolution
+_LATEST = datetime.max.replace(tzinfo=UTC) - datetime.resolution
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _QUEUE = re.compile(r"[a-z][a-z0-9_.-]*")
 # PostgreSQL stores no NUL, and half a surrogate pair has no place in UTF-8.

@@ -253,6 +253,9 @@ class PlanWriter:
         stated = await self._stated(edit, schedule, owed)
         begun = await self._agendas.begin_many(edit.tx.session, stated)
         edit.tx.note_due(begun.due)
+        edit.tx.count("occurrences", len(occurrences) - len(known))
+        edit.tx.count("planned_jobs", begun.job_count)
+        edit.tx.count("enqueued", begun.job_count)
         answers = {one.key: diff for one, diff in zip(owed, begun.diffs, strict=True) if diff is not None}
         # What was withdrawn once has an agenda that remembers what was done.
         again = [one for one in owed if one.key not in answers]

@@ -32,6 +32,15 @@ class ScheduleReader:
             raise no_schedule(id)
         return schedule_of(row)
 
+    async def hold(self, tx: Transaction, id: UUID) -> Schedule:
+        """As `get`; and nobody else changes it until the transaction ends."""
+        check_transaction(tx)
+        check_id("id", id)
+        row = await self._store.lock_schedule(tx.session, tenant=tx.tenant, id=id)
+        if row is None:
+            raise no_schedule(id)
+        return schedule_of(row)
+
     async def list(
         self,
         tx: Transaction,

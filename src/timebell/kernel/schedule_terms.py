@@ -190,8 +190,17 @@ def rest_of(schedule: Schedule, one: Planned, changes: Mapping[str, Any]) -> dic
     return {
         **terms_of(schedule),
         "recurrence": recurrence,
-        "exdates": [date + shift for date in schedule.exdates if date >= one.original_local],
-        "rdates": [date + shift for date in schedule.rdates if date >= one.original_local],
+        "exdates": _shifted(schedule.exdates, one.original_local, shift),
+        "rdates": _shifted(schedule.rdates, one.original_local, shift),
         **changes,
         "start_local": start_local,
     }
+
+
+def _shifted(dates: Sequence[datetime], since: datetime, shift: timedelta) -> list[datetime]:
+    try:
+        return [date + shift for date in dates if date >= since]
+    except OverflowError:
+        raise InvalidInput(
+            "shifts a date out of the years 1 to 9999; choose another", field="start_local"
+        ) from None

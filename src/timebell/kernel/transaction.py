@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -22,15 +23,17 @@ def check_transaction(tx: object) -> None:
 
 
 class Transaction:
-    """One open transaction of one tenant. It gathers the wake-ups to send once it has been committed."""
+    """One open transaction of one tenant. It gathers the wake-ups to send, and what to count, once it has been
+    committed."""
 
-    __slots__ = ("_is_open", "running_job", "session", "tenant", "wakeups")
+    __slots__ = ("_is_open", "counted", "running_job", "session", "tenant", "wakeups")
 
     def __init__(self, session: Session, tenant: str, running_job: UUID | None = None) -> None:
         self.session = session
         self.tenant = tenant
         self.running_job = running_job
         self.wakeups: list[tuple[int, datetime]] = []
+        self.counted: Counter[str] | None = None
         self._is_open = True
 
     @property
@@ -56,9 +59,20 @@ class Transaction:
             raise
         await self.session.execute("RELEASE SAVEPOINT timebell_part")
 
+    def count(self, what: str, number: int) -> None:
+        """For the tallies of the process, which take it after the commit."""
+        if number:
+            if self.counted is None:
+                self.counted = Counter()
+            self.counted[what] += number
+
     def close(self) -> None:
         self._is_open = False
 
     def note_due(self, rows: Iterable[Row]) -> None:
         """Remember which slots to wake: those in which something is due soon."""
         self.wakeups.extend((row["slot"], row["run_at"]) for row in rows if row["is_near"])
+
+    def take_wakeups(self) -> list[tuple[int, datetime]]:
+        wakeups, self.wakeups = self.wakeups, []
+        return wakeups

@@ -1,4 +1,4 @@
-"""What notify brings to a process: the handler that delivers, and the queue it does so in."""
+"""What notify brings to a process: the handlers that deliver and that apply what providers report, and their queues."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Handler, Queue
 from timebell.notify.delivering import Deliverer
+from timebell.notify.incoming import APPLY_REPORTS, apply_reports
 from timebell.notify.provider import Provider
 from timebell.notify.telling import DELIVER
 
 QUEUE = "notify"
+# What came of a message is not to wait behind those that have yet to leave.
+REPORTS_QUEUE = "notify.reports"
 
 
 def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = None) -> App:
@@ -21,6 +24,9 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
         raise ConfigurationError(f"providers: {twice!r} is there twice; give each a name of its own")
     return App(
         name="notify",
-        handlers={DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE)},
-        queues=[Queue(name=QUEUE, concurrency=concurrency)],
+        handlers={
+            DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE),
+            APPLY_REPORTS: Handler(run=apply_reports, queue=REPORTS_QUEUE),
+        },
+        queues=[Queue(name=QUEUE, concurrency=concurrency), Queue(name=REPORTS_QUEUE)],
     )

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import structlog
+
 from timebell.kernel import Job
+from timebell.kernel.tracing import traced
 from timebell.notify.answers import detail_of, is_failure, leaves_doubt, told_of, within
 from timebell.notify.deciding import Facts
 from timebell.notify.desk import Answered, Desk, Start, Started
@@ -21,6 +24,8 @@ from timebell.notify.standing import Standing
 from timebell.notify.template_models import Rendered, Unrendered
 from timebell.notify.templates import Templates
 from timebell.notify.unsubscribing import WayOut
+
+log = structlog.get_logger("timebell.notify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,7 @@ class Caller:
             unsubscribe_url=self._way_out(channel),
         )
 
-    async def show(self, rendered: Rendered) -> None:
+    async def show(self, rendered: Rendered, now: datetime) -> None:
         """The inbox is ours: it is shown, and known to be, in one transaction."""
         is_shown = await self._desk.show(
             InboxEntry(
@@ -114,6 +119,8 @@ class Caller:
         )
         if not is_shown:
             raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
+        waited = (now - self._job.due_at).total_seconds()
+        self._job.bell.tallies.told("inbox", "inbox", "sent", waited)
 
     async def call(
         self, facts: Facts, candidate: Candidate, provider: Provider, rendered: Rendered, before: Tried | None
@@ -137,11 +144,28 @@ class Caller:
             raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
         first_tried_at = started.started_at if before is None else before.created_at
         parcel = self._parcel(facts, candidate, rendered.content, started, first_tried_at)
-        answer = await within(provider.traits.timeout, provider.send(parcel))
+        monotonic = self._job.bell.clock.monotonic
+        began = monotonic()
+        about = {"timebell.channel": candidate.channel, "timebell.provider": provider.name}
+        with traced("timebell.send", about, is_outward=True):
+            answer = await within(provider.traits.timeout, provider.send(parcel))
+        # From when it was owed: the database says when the attempt began, and the rest is what it took.
+        waited = (started.started_at - self._job.due_at).total_seconds() + monotonic() - began
         failure_count = (0 if before is None else before.failure_count) + is_failure(answer)
         was_in_doubt = before is not None and before.state == "uncertain"
         is_last = failure_count >= facts.policy.attempts_max
         overtaken = await self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt)
+        word, state, _ = told_of(answer, is_last=is_last, is_in_doubt=was_in_doubt)
+        (log.debug if isinstance(answer, Sent) else log.info)(
+            "a provider answered",
+            delivery_id=str(started.delivery_id),
+            channel=candidate.channel,
+            provider=provider.name,
+            answer=word,
+        )
+        self._job.bell.tallies.told(
+            candidate.channel, provider.name, state, waited if isinstance(answer, Sent) else None
+        )
         return Called(
             first_tried_at=first_tried_at,
             answer=answer,

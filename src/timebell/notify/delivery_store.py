@@ -58,3 +58,6 @@ class DeliveryStore(NotifyStore):
         """When the first of them may start, and what time it is."""
         rows = await self._run(session, "lease_provider_starts", provider=provider, seconds=seconds)
         return rows[0]["first_at"], rows[0]["now"]
+
+    async def count_deliveries(self, session: Session) -> Row:
+        return (await self._run(session, "count_deliveries"))[0]

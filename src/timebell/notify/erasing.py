@@ -64,6 +64,9 @@ class Eraser:
         await self._store.erase_messages(tx.session, tenant=tx.tenant, recipient_id=id)
         await self._store.erase_outbox(tx.session, tenant=tx.tenant, recipient_id=id)
         await self._store.erase_recipient(tx.session, tenant=tx.tenant, id=id)
+        for app in self._changes.bell.registry.apps:
+            if app.on_erase is not None:
+                await app.on_erase(self._changes.bell, tx, id)
         await self._changes.record(
             tx, id, "recipient.erased", {"withdrawn_count": len(erasure.withdrawn)}, actor
         )

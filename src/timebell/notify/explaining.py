@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 from uuid import UUID
 
@@ -37,6 +37,8 @@ from timebell.notify.templates import Templates
 
 # How far from the instant that somebody asks about they may have meant another.
 AROUND: Final = timedelta(days=1)
+_FIRST: Final = datetime.min.replace(tzinfo=UTC) + AROUND
+_LAST: Final = datetime.max.replace(tzinfo=UTC) - AROUND
 _ALIKE_MAX = 10
 _LOOK_MAX = 5_000
 _NOBODY = UUID(int=0)
@@ -158,8 +160,8 @@ class Explainer:
                 tenant=tenant,
                 recipient_id=tell.recipient,
                 template=tell.template,
-                from_at=at - AROUND,
-                until_at=at + AROUND,
+                from_at=max(at, _FIRST) - AROUND,
+                until_at=min(at, _LAST) + AROUND,
                 look_max=_LOOK_MAX,
                 limit=_ALIKE_MAX,
             )

@@ -6,7 +6,7 @@ whoever was away asks for what came after the last `seq` it saw, and has then se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC
 from typing import get_args
 from uuid import UUID
@@ -72,6 +72,15 @@ class Inbox:
                 session, tenant=tenant, recipient_id=recipient, status=None, after=seq, limit=limit
             )
         return tuple(map(_line_of, rows[:limit]))
+
+    async def read_ends(
+        self, recipients: Collection[UUID], *, tenant: str = DEFAULT_TENANT
+    ) -> dict[UUID, int]:
+        """The last `seq` of each inbox, 0 for an empty one; nothing for who was erased or is not there."""
+        check_name("tenant", tenant, required=True)
+        async with self._bell.database.connection() as session:
+            rows = await self._store.read_inbox_ends(session, tenant=tenant, recipient_ids=list(recipients))
+        return {row["recipient_id"]: row["last_seq"] for row in rows}
 
     async def count_unseen(self, recipient: UUID, *, tenant: str = DEFAULT_TENANT) -> int:
         """How many entries were not seen yet; counted anew each time, so that it cannot drift."""

@@ -59,6 +59,11 @@ class InboxStore(NotifyStore):
             limit=limit,
         )
 
+    async def read_inbox_ends(
+        self, session: Session, *, tenant: str, recipient_ids: list[UUID]
+    ) -> Sequence[Row]:
+        return await self._run(session, "read_inbox_ends", tenant=tenant, recipient_ids=recipient_ids)
+
     async def count_unseen(self, session: Session, *, tenant: str, recipient_id: UUID) -> int:
         rows = await self._run(session, "count_unseen", tenant=tenant, recipient_id=recipient_id)
         count: int = rows[0]["count"]

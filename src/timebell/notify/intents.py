@@ -17,6 +17,8 @@ from timebell.notify.windows import check_closes
 
 KEY_MAX = 100
 VERSION_MAX = 2**31 - 1
+# What a schedule says of the occurrence that a step is of.
+_OCCURRENCE = ("schedule_id", "occurrence_id", "original_local", "occurs_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ def intent_of(payload: Mapping[str, Any]) -> Intent:
             topic=payload["topic"],
             message_class=payload["class"],
             route=route_from(payload),
-            context=payload.get("context", {}),
+            context=_context_of(payload),
             urgency=payload.get("urgency", "normal"),
             guard=payload.get("guard"),
             expires_at=None if expires_at is None else datetime.fromisoformat(expires_at),
@@ -105,6 +107,16 @@ def intent_of(payload: Mapping[str, Any]) -> Intent:
             f"is not what Notify.tell() or Notify.step() writes ({type(error).__name__}: {error}); use those",
             field="payload",
         ) from error
+
+
+def _context_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The context as it was planned; where a schedule planned it, with the occurrence, for texts and in `data`."""
+    context: Mapping[str, Any] = payload.get("context", {})
+    about = {name: payload[name] for name in _OCCURRENCE if name in payload}
+    if not about:
+        return context
+    data = context.get("data", {})
+    return {**about, **context, "data": {**about, **data} if isinstance(data, Mapping) else data}
 
 
 def as_due(intent: Intent, due_at: datetime, expires_at: datetime | None) -> Intent:

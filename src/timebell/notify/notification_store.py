@@ -20,10 +20,24 @@ class NotificationStore(NotifyStore):
     async def list_notifications(self, session: Session, **filters: object) -> Sequence[Row]:
         return await self._run(session, "list_notifications", **filters)
 
+    async def list_notifications_on(self, session: Session, **filters: object) -> Sequence[Row]:
+        return await self._run(session, "list_notifications_on", **filters)
+
     async def list_attention(
         self, session: Session, *, tenant: str, after: UUID | None, limit: int
     ) -> Sequence[Row]:
         return await self._run(session, "list_attention", tenant=tenant, after=after, limit=limit)
+
+    async def read_delivery(self, session: Session, *, tenant: str, id: UUID) -> str | None:
+        """The delivery as JSON, with its attempts."""
+        rows = await self._run(session, "read_delivery", tenant=tenant, id=id)
+        return rows[0]["line"] if rows else None
+
+    async def list_deliveries(self, session: Session, **filters: object) -> Sequence[Row]:
+        return await self._run(session, "list_deliveries", **filters)
+
+    async def list_deliveries_back(self, session: Session, **filters: object) -> Sequence[Row]:
+        return await self._run(session, "list_deliveries_back", **filters)
 
     async def list_alike(
         self,

@@ -12,14 +12,17 @@ import orjson
 
 from timebell.db.pool import Row
 from timebell.errors import InvalidInput, NotFound
-from timebell.kernel import Timebell
+from timebell.kernel import Timebell, Transaction
 from timebell.kernel.bell import DEFAULT_TENANT
+from timebell.kernel.insights_store import InsightsStore
 from timebell.kernel.models import check_id, check_name
 from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
+from timebell.kernel.transaction import check_transaction
 from timebell.notify.intents import route_from
 from timebell.notify.models import Attempt, Check, Delivery, Notification
 from timebell.notify.notification_store import NotificationStore
 from timebell.notify.reasons import NotificationState
+from timebell.notify.telling import DELIVER
 
 LOOK_MAX: Final = 20_000
 _STATES: Final = get_args(NotificationState)
@@ -49,6 +52,7 @@ class Notifications:
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
         self._store = NotificationStore(bell.clock)
+        self._jobs = InsightsStore(bell.clock)
 
     async def get(self, id: UUID, *, tenant: str = DEFAULT_TENANT) -> Story:
         story = await self.find(id, tenant=tenant)
@@ -73,10 +77,12 @@ class Notifications:
         subject: str | None = None,
         state: NotificationState | None = None,
         template: str | None = None,
+        oldest_first: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Notification]:
-        """Notifications, the last planned first. A page may be short, or empty, and still have a next one."""
+        """Notifications, the last planned first unless asked otherwise. A page may be short, or empty, and still have a
+        next one."""
         check_name("tenant", tenant, required=True)
         check_id("recipient", recipient)
         check_name("subject", subject)
@@ -84,20 +90,32 @@ class Notifications:
         if state is not None and state not in _STATES:
             raise InvalidInput(f"{state!r:.100} must be one of {', '.join(_STATES)}", field="state")
         check_limit(limit)
-        before = decode_cursor("notifications", cursor)
+        read = "notifications.on" if oldest_first else "notifications"
+        place = decode_cursor(read, cursor).id
+        filters: dict[str, object] = {
+            "tenant": tenant,
+            "recipient_id": recipient,
+            "subject": subject,
+            "state": state,
+            "template": template,
+            "look_max": LOOK_MAX,
+            "limit": limit,
+        }
         async with self._bell.database.connection() as session:
-            rows = await self._store.list_notifications(
-                session,
-                tenant=tenant,
-                recipient_id=recipient,
-                subject=subject,
-                state=state,
-                template=template,
-                before=before.id,
-                look_max=LOOK_MAX,
-                limit=limit,
-            )
-        return page_of("notifications", rows, limit, notification_of)
+            if oldest_first:
+                rows = await self._store.list_notifications_on(session, after=place, **filters)
+            else:
+                rows = await self._store.list_notifications(session, before=place, **filters)
+        return page_of(read, rows, limit, notification_of)
+
+    async def has(self, tx: Transaction, id: UUID) -> bool:
+        """Whether it is one of the tenant's notifications, whatever became of it, or a job that is to tell one."""
+        check_transaction(tx)
+        check_id("id", id)
+        if await self._store.read_notification(tx.session, tenant=tx.tenant, id=id) is not None:
+            return True
+        job = await self._jobs.read_job(tx.session, tenant=tx.tenant, id=id)
+        return job is not None and job["kind"] == DELIVER
 
     async def needs_attention(
         self, *, tenant: str = DEFAULT_TENANT, limit: int = 50, cursor: str | None = None
@@ -151,7 +169,7 @@ def check_of(stored: Mapping[str, Any]) -> Check:
 def _story_of(row: Row) -> Story:
     return Story(
         notification=notification_of(row),
-        deliveries=tuple(_delivery_of(stored) for stored in orjson.loads(row["deliveries"])),
+        deliveries=tuple(delivery_of(stored) for stored in orjson.loads(row["deliveries"])),
         decisions=tuple(
             Decision(at=_utc(stored["at"]), checks=tuple(map(check_of, stored.get("checks", ()))))
             for stored in orjson.loads(row["decisions"])
@@ -160,7 +178,7 @@ def _story_of(row: Row) -> Story:
     )
 
 
-def _delivery_of(stored: Mapping[str, Any]) -> Delivery:
+def delivery_of(stored: Mapping[str, Any]) -> Delivery:
     return Delivery(
         id=UUID(stored["id"]),
         tenant=stored["tenant"],
@@ -179,7 +197,7 @@ def _delivery_of(stored: Mapping[str, Any]) -> Delivery:
         delivered_at=_instant(stored["delivered_at"]),
         created_at=_instant(stored["created_at"]),
         updated_at=_instant(stored["updated_at"]),
-        attempts=tuple(_attempt_of(attempt) for attempt in stored["attempts"]),
+        attempts=tuple(_attempt_of(attempt) for attempt in stored.get("attempts", ())),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 from timebell.rules.backoff import ErrorClass
@@ -153,6 +153,7 @@ class Report:
     occurred_at: datetime | None = None
 
 
+@runtime_checkable
 class Reporter(Protocol):
     """A provider that reports by webhook. It verifies the raw bytes before it reads them."""
 

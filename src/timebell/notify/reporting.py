@@ -80,7 +80,7 @@ class Reports:
 
         All is kept when it returns. If it raises, the provider must be told to send the same again, which is harmless.
         """
-        _check(provider, reports)
+        check_reports(provider, reports)
         once = list({report.report_id: report for report in reversed(reports)}.values())[::-1]
         abouts = await self._find(provider, once)
         found = {about.report.report_id: about for about in abouts}
@@ -216,7 +216,7 @@ class Reports:
             await self._bell.hasten(tx, waiting)
 
 
-def _check(provider: str, reports: Sequence[Report]) -> None:
+def check_reports(provider: str, reports: Sequence[Report]) -> None:
     check_name("provider", provider, longest=100, required=True)
     if len(reports) > REPORTS_MAX:
         raise InvalidInput(

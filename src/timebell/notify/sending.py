@@ -136,7 +136,7 @@ class Sender:
         if isinstance(rendered, Unrendered):
             return self._unrendered(facts, "inbox", rendered)
         await self._go_ahead()
-        await self._caller.show(rendered)
+        await self._caller.show(rendered, facts.now)
         return Ended(channel="inbox", standing=Standing("sent", "shown"))
 
     async def _send_to(self, facts: Facts, candidate: Candidate, tried: Sequence[Tried]) -> Step:

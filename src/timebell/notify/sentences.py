@@ -98,7 +98,12 @@ def summary(notification: Notification, deliveries: Iterable[Delivery] = (), tim
 def instant(at: datetime | str, timezone: str = "UTC") -> str:
     """An instant to the second, as a clock in the timezone shows it."""
     given = datetime.fromisoformat(at) if isinstance(at, str) else at
-    shown = given.astimezone(zone(timezone)).strftime("%Y-%m-%d %H:%M:%S").removesuffix(":00")
+    try:
+        local = given.astimezone(zone(timezone))
+    except OverflowError:
+        # At the end of time there are instants which only some clocks can show.
+        timezone, local = "UTC", given
+    shown = local.strftime("%Y-%m-%d %H:%M:%S").removesuffix(":00")
     return f"{shown} {timezone}"
 
 

@@ -10,9 +10,11 @@ from uuid import UUID
 from timebell.errors import InvalidInput
 from timebell.kernel import Cancelled, Step, Timebell, Transaction
 from timebell.kernel.bell import DEFAULT_TENANT
+from timebell.notify.deliveries import Deliveries
 from timebell.notify.dissolving import Dissolver
 from timebell.notify.explaining import Explainer, Explanation, WhyNot
 from timebell.notify.inbox import Inbox
+from timebell.notify.incoming import Incoming
 from timebell.notify.models import Route, Tell
 from timebell.notify.notifications import Notifications
 from timebell.notify.outbox import Outbox
@@ -41,9 +43,11 @@ class Notify:
         self.suppressions = Suppressions(bell)
         self.policies = Policies(bell)
         self.notifications = Notifications(bell)
+        self.deliveries = Deliveries(bell)
         self.inbox = Inbox(bell)
         self.outbox = Outbox(bell)
         self.reports = Reports(bell)
+        self.incoming = Incoming(bell)
         self.unsubscribing = Unsubscribing(bell.settings, self.recipients.opt_outs)
         self._teller = Teller(bell, self.templates)
         self._dissolver = Dissolver(bell)

@@ -20,6 +20,7 @@ from timebell.notify.intents import VERSION_MAX
 from timebell.notify.languages import checked_language
 from timebell.notify.models import MessageClass, Recipient
 from timebell.notify.provider import CHANNELS, Channel
+from timebell.notify.recipient_checks import checked_timezone
 from timebell.notify.sms_length import sms_length
 from timebell.notify.template_checking import checked_draft, checked_key
 from timebell.notify.template_models import (
@@ -120,14 +121,21 @@ class Templates:
     async def find(self, tenant: str, key: str, version: int | None = None) -> CompiledTemplate | None:
         """A template, ready to be rendered: the named version or the current one; None where there is none.
 
-        Those who ask together share a statement, and a version is read once by a process that goes on using it.
+        Those who ask together share a statement, and a version is read once by a process that goes on using it. Behind
+        the wall between tenants a statement sees one of them, and everybody asks alone.
         """
+        is_walled = self._bell.database.is_walled
         if version is None:
-            pinned = await self._pins((tenant, key, None))
+            asked = (tenant, key, None)
+            pinned = (await self._read_pins([asked]))[0] if is_walled else await self._pins(asked)
             if pinned is None:
                 return None
             version = pinned.version
-        return self._cache.get(tenant, key, version) or await self._reads((tenant, key, version))
+        compiled = self._cache.get(tenant, key, version)
+        if compiled is not None:
+            return compiled
+        named = (tenant, key, version)
+        return (await self._read_many([named]))[0] if is_walled else await self._reads(named)
 
     async def render(
         self,
@@ -208,6 +216,7 @@ class Templates:
         if not isinstance(context, Mapping):
             raise InvalidTemplate("must be a mapping of names to values", field="context")
         checked_language((reader or Reader()).language, "reader.language")
+        checked_timezone((reader or Reader()).timezone, "reader.timezone")
         checked_language(default_language, "default_language")
         if isinstance(template, TemplateDraft):
             compiled: CompiledTemplate | None = CompiledTemplate(as_template(checked_draft(template)))

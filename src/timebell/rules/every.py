@@ -23,24 +23,35 @@ class Every:
     duration: timedelta
 
 
+def read_duration(text: str) -> timedelta | None:
+    """The fixed time that an ISO 8601 duration stands for, or None where it is none: months and years differ."""
+    match = _DURATION.fullmatch(text.strip(" ").upper())
+    if not match:
+        return None
+    weeks, days, hours, minutes, seconds = (int(digits or 0) for digits in match.groups())
+    try:
+        return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        return timedelta.max
+
+
+def is_calendar_duration(text: str) -> bool:
+    """Whether it is a duration whose length only a calendar knows."""
+    return _CALENDAR.fullmatch(text.strip(" ").upper()) is not None
+
+
 @lru_cache(maxsize=1024)
 def parse_every(text: str) -> Every:
     """Read the ISO 8601 duration that stands after `every`."""
-    value = text.strip(" ").upper()
-    match = _DURATION.fullmatch(value)
-    if not match:
-        calendar = _CALENDAR.fullmatch(value)
+    duration = read_duration(text)
+    if duration is None:
+        is_calendar = is_calendar_duration(text)
         raise RecurrenceError(
             part="every",
             reason=f"{shown(text)} is "
-            + ("no fixed time: months and years differ" if calendar else "no duration"),
-            remedy="use FREQ=MONTHLY or YEARLY" if calendar else "write PT15M, PT1H30M, P1D or P2W",
+            + ("no fixed time: months and years differ" if is_calendar else "no duration"),
+            remedy="use FREQ=MONTHLY or YEARLY" if is_calendar else "write PT15M, PT1H30M, P1D or P2W",
         )
-    weeks, days, hours, minutes, seconds = (int(digits or 0) for digits in match.groups())
-    try:
-        duration = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except OverflowError:
-        duration = timedelta.max
     if not timedelta(0) < duration <= timedelta(days=36525):
         raise RecurrenceError(
             part="every", reason=f"{shown(text)} is out of range", remedy="use one second to a hundred years"

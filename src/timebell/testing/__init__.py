@@ -3,8 +3,8 @@
 `timebell.testing.fixtures` is a pytest plugin that brings the database.
 """
 
+from timebell.clock import ManualClock
 from timebell.testing.asserting import EnqueuedJob, assert_enqueued, assert_not_enqueued
-from timebell.testing.clock import ManualClock
 from timebell.testing.harness import Harness, harness
 from timebell.testing.providers import RecordingProvider
 

@@ -22,10 +22,11 @@ import asyncpg
 
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import Slice, migrate
-from timebell.db.provision import Connection, close_public_schema, provision_database
+from timebell.db.provision import ROLES, Connection, close_public_schema, provision_database
 from timebell.errors import DatabaseUnavailable
 from timebell.kernel.migrations import KERNEL
 from timebell.notify.migrations import NOTIFY
+from timebell.web.migrations import WEB
 
 TEMPLATE = "timebell_template"
 
@@ -48,12 +49,18 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestDatabase:
-    """One database, as each role connects to it. Code under test uses `url`: the role that owns nothing."""
+    """One database, as each role connects to it. Code under test uses `url`: the role that owns nothing.
+
+    `api_url` is behind the wall between tenants, and `read_url` changes nothing. The owner sees no tenant's rows; a
+    test that looks at everything does so as the administrator.
+    """
 
     __test__: ClassVar[bool] = False
 
     name: str
     url: str
+    api_url: str
+    read_url: str
     owner_url: str
     admin_url: str
 
@@ -89,7 +96,7 @@ class DatabaseFactory:
             async with _lock(self._folder / "users", fcntl.LOCK_EX, _LONGEST_RUN_SECONDS):
                 await self.server.stop()
 
-    async def make_template(self, slices: Sequence[Slice] = (KERNEL, NOTIFY)) -> None:
+    async def make_template(self, slices: Sequence[Slice] = (KERNEL, NOTIFY, WEB)) -> None:
         """Migrate one database, once in a run; the databases of the tests are copies of it."""
         async with _lock(self._folder / "turn", fcntl.LOCK_EX, _TURN_SECONDS), self._admin() as admin:
             if await admin.fetchval("SELECT datistemplate FROM pg_database WHERE datname = $1", TEMPLATE):
@@ -100,7 +107,7 @@ class DatabaseFactory:
                 await close_public_schema(inside)
             owner = await asyncpg.connect(self.server.url(TEMPLATE, role="owner"), timeout=10)
             try:
-                await migrate(owner, slices)
+                await migrate(owner, slices, api_role=ROLES["api"], read_role=ROLES["read"])
             finally:
                 await owner.close(timeout=10)
             await admin.execute(f"ALTER DATABASE {TEMPLATE} IS_TEMPLATE true ALLOW_CONNECTIONS false")
@@ -113,6 +120,8 @@ class DatabaseFactory:
         return TestDatabase(
             name=name,
             url=self.server.url(name),
+            api_url=self.server.url(name, role="api"),
+            read_url=self.server.url(name, role="read"),
             owner_url=self.server.url(name, role="owner"),
             admin_url=self.server.url(name, role="admin"),
         )

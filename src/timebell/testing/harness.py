@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from timebell.clock import Chance
+from timebell.clock import Chance, ManualClock
 from timebell.config import Settings
 from timebell.db.pool import Database, Gate
 from timebell.engine import Engine
+from timebell.engine.advancing import advance
 from timebell.errors import InvalidInput
 from timebell.kernel.app import App, Registry
 from timebell.kernel.bell import Timebell
-from timebell.testing.clock import ManualClock
-
-_INSTANTS_MAX = 1_000_000
 
 
 @dataclass(slots=True)
@@ -41,17 +39,7 @@ class Harness:
             raise InvalidInput("give by or to, one of them", field="by")
         target = self.clock.now + by if by is not None else to
         assert target is not None
-        settled = await self.engine.run_due()
-        for _ in range(_INSTANTS_MAX):
-            instant = await self.engine.next_instant()
-            if instant is None or instant > target:
-                break
-            self.clock.move_to(instant)
-            settled += await self.engine.run_due()
-        if target > self.clock.now:
-            self.clock.move_to(target)
-            settled += await self.engine.run_due()
-        return settled
+        return await advance(self.engine, self.clock, target)
 
 
 @asynccontextmanager

@@ -1,1 +1,63 @@
-"""What Timebell serves over HTTP."""
+"""What Timebell serves over HTTP, and what an app needs to serve something of its own."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from timebell.db.walls import walled_to
+    from timebell.kernel.paging import Page, decode_cursor, page_of
+    from timebell.web.calls import Call
+    from timebell.web.fields import Input, Instant, Listed, LocalTime, Output, PageQuery, listed, read_local
+    from timebell.web.problems import FieldError, Problem
+    from timebell.web.routes import Answer, Route
+    from timebell.web.surface import Surface
+
+__all__ = [
+    "Answer",
+    "Call",
+    "FieldError",
+    "Input",
+    "Instant",
+    "Listed",
+    "LocalTime",
+    "Output",
+    "Page",
+    "PageQuery",
+    "Problem",
+    "Route",
+    "Surface",
+    "decode_cursor",
+    "listed",
+    "page_of",
+    "read_local",
+    "walled_to",
+]
+
+_PLACES: Final = {
+    "timebell.db.walls": ("walled_to",),
+    "timebell.kernel.paging": ("Page", "decode_cursor", "page_of"),
+    "timebell.web.calls": ("Call",),
+    "timebell.web.fields": (
+        "Input",
+        "Instant",
+        "Listed",
+        "LocalTime",
+        "Output",
+        "PageQuery",
+        "listed",
+        "read_local",
+    ),
+    "timebell.web.problems": ("FieldError", "Problem"),
+    "timebell.web.routes": ("Answer", "Route"),
+    "timebell.web.surface": ("Surface",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Whoever serves nothing does not load what serves: half of the time that a command takes to start."""
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(importlib.import_module(place), name)
+    raise AttributeError(f"module 'timebell.web' has no attribute {name!r}")

@@ -14,7 +14,13 @@ from timebell.testing.database import TestDatabase
 
 class MakeStage(Protocol):
     def __call__(
-        self, seed: int, *, url: str | None = None, owner_url: str | None = None, **options: object
+        self,
+        seed: int,
+        *,
+        url: str | None = None,
+        owner_url: str | None = None,
+        admin_url: str | None = None,
+        **options: object,
     ) -> Stage: ...
 
 
@@ -23,10 +29,18 @@ def make_stage(database_url: TestDatabase, place: Path) -> Iterator[MakeStage]:
     """Makes the stage of a test, on the shared server unless another database is named."""
     made: list[Stage] = []
 
-    def make(seed: int, *, url: str | None = None, owner_url: str | None = None, **options: object) -> Stage:
+    def make(
+        seed: int,
+        *,
+        url: str | None = None,
+        owner_url: str | None = None,
+        admin_url: str | None = None,
+        **options: object,
+    ) -> Stage:
         stage = Stage(
             url or database_url.url,
             owner_url or database_url.owner_url,
+            admin_url or database_url.admin_url,
             place,
             seed=seed,
             **options,  # type: ignore[arg-type]

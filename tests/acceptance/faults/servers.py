@@ -241,7 +241,7 @@ class Server:
         async with self.connection("admin") as admin:
             await close_public_schema(admin)
         async with self.connection("owner") as owner:
-            await migrate(owner, [KERNEL])
+            await migrate(owner, [KERNEL], api_role=ROLES["api"], read_role=ROLES["read"])
         return self
 
     async def start(self, seconds: float = _READY_SECONDS) -> Server:

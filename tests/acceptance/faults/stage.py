@@ -49,6 +49,7 @@ class Stage:
         self,
         url: str,
         owner_url: str,
+        admin_url: str,
         place: Path,
         *,
         seed: int,
@@ -57,6 +58,7 @@ class Stage:
     ) -> None:
         self.url = url
         self.owner_url = owner_url
+        self.admin_url = admin_url
         self.chance = random.Random(seed)
         self.lease_seconds = lease_seconds
         self.history = HistoryFile(place / "history.jsonl")
@@ -140,7 +142,7 @@ class Stage:
 
     async def ask(self, query: str, *arguments: object) -> Any:
         async with asyncio.timeout(60):
-            connection = await asyncpg.connect(self.owner_url, timeout=10, command_timeout=60)
+            connection = await asyncpg.connect(self.admin_url, timeout=10, command_timeout=60)
             try:
                 return await connection.fetch(query, *arguments)
             finally:

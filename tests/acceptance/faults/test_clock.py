@@ -31,7 +31,9 @@ async def test_the_clock_of_a_node_jumps(make_stage: MakeStage, place: Path) -> 
     count = 1_500
     clock = FakeClock(place / "clock")
     async with served(place / "server") as server:
-        stage = make_stage(seed=18, url=server.url(), owner_url=server.url("owner"), **ASKED)
+        stage = make_stage(
+            seed=18, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin"), **ASKED
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             stage.launch("ada", **clock.environment)
             stage.launch("bob")
@@ -98,7 +100,9 @@ async def test_the_clock_of_the_database_jumps(make_stage: MakeStage, place: Pat
     """What is due by its clock runs, nothing runs twice, and jobs of the far future wait for their time."""
     clock = FakeClock(place / "clock")
     async with served(place / "server", clock=clock) as server:
-        stage = make_stage(seed=19, url=server.url(), owner_url=server.url("owner"), **ASKED)
+        stage = make_stage(
+            seed=19, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin"), **ASKED
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")
             later = Owed(name="later", mode="external", due_at=await _now(server) + timedelta(hours=3))
@@ -139,7 +143,9 @@ async def test_a_lease_from_the_future_is_not_for_ever(make_stage: MakeStage, pl
     """A node dies while the database is an hour ahead. When its clock is right again, the lease has an hour to go."""
     clock = FakeClock(place / "clock")
     async with served(place / "server", clock=clock) as server:
-        stage = make_stage(seed=190, url=server.url(), owner_url=server.url("owner"), **ASKED)
+        stage = make_stage(
+            seed=190, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin"), **ASKED
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")
             jump(stage, clock, HOUR)

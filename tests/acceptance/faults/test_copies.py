@@ -84,7 +84,9 @@ async def test_a_copy_made_under_load_goes_on_from_its_own_moment(
 ) -> None:
     """What the copy says is done is not done again there, what it says is owed is done once, and nothing else is."""
     async with served(place / "server") as server:
-        stage = make_stage(seed=37, url=server.url(), owner_url=server.url("owner"))
+        stage = make_stage(
+            seed=37, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin")
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")
             feeding = asyncio.create_task(feed(load, stage.chance, 3_000, seconds=12))
@@ -102,7 +104,7 @@ async def check_copy(stage: Stage, other: Server, place: Path, how: str) -> None
     assert owed, "nothing was owed when the copy was made; nothing is proven"
     assert done, "nothing was done when the copy was made; nothing is proven"
     (place / "elsewhere").mkdir()
-    there = Stage(other.url(), other.url("owner"), place / "elsewhere", seed=0)
+    there = Stage(other.url(), other.url("owner"), other.url("admin"), place / "elsewhere", seed=0)
     for record in load_history(stage.file):
         if (record.op == "enqueue" and record.key in owed | done) or (
             record.key in done and record.op in BEFORE

@@ -41,7 +41,12 @@ async def test_three_at_the_same_instant_on_an_empty_database(
     make_stage: MakeStage, empty_database: TestDatabase
 ) -> None:
     """Each brings the schema up to date, and one after the other they do."""
-    stage = make_stage(seed=12, url=empty_database.url, owner_url=empty_database.owner_url)
+    stage = make_stage(
+        seed=12,
+        url=empty_database.url,
+        owner_url=empty_database.owner_url,
+        admin_url=empty_database.admin_url,
+    )
     for name in ("ada", "bob", "cyd"):
         port = free_port()
         stage.launch(name, "up", "--port", port, port=port, TIMEBELL_OWNER_URL=stage.owner_url)

@@ -56,7 +56,9 @@ async def test_the_disk_is_full_for_a_while(
     await server.make(log_folder=log / "log")
     await server.start()
     await server.provision()
-    stage = make_stage(seed=22, url=server.url(), owner_url=server.url("owner"))
+    stage = make_stage(
+        seed=22, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin")
+    )
     try:
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")

@@ -29,7 +29,7 @@ def launch_up(stage: Stage, name: str, folder: Path) -> Process:
 async def find_server(stage: Stage, folder: Path) -> EmbeddedServer:
     server = await EmbeddedServer.find(folder)
     assert server is not None
-    stage.owner_url = server.url(role="owner")
+    stage.owner_url, stage.admin_url = server.url(role="owner"), server.url(role="admin")
     return server
 
 

@@ -58,7 +58,13 @@ async def enqueue_others(load: Load, since: datetime, herd: asyncio.Event) -> No
 @pytest.mark.parametrize("mode", ["plain", "external"])
 async def test_another_tenant_is_not_kept_waiting(make_stage: MakeStage, place: Path, mode: Mode) -> None:
     async with served(place / "server", settings={"shared_buffers": "256MB"}) as server:
-        stage = make_stage(seed=30, url=server.url(), owner_url=server.url("owner"), lease_seconds=10.0)
+        stage = make_stage(
+            seed=30,
+            url=server.url(),
+            owner_url=server.url("owner"),
+            admin_url=server.url("admin"),
+            lease_seconds=10.0,
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")
             due_at = datetime.now(UTC) + timedelta(seconds=45)

@@ -40,7 +40,7 @@ async def test_an_old_snapshot_held_open(make_stage: MakeStage, database_url: Te
     stage = make_stage(seed=24, lease_seconds=10.0)
     async with asking(stage.url, stage.owner_url, stage.history) as load:
         await stage.start("ada")
-        async with held_snapshot(database_url.owner_url):
+        async with held_snapshot(database_url.admin_url):
             now = datetime.now(UTC)
             for first in range(0, DEAD_ROWS, 5_000):
                 await load.enqueue(

@@ -58,7 +58,14 @@ async def test_nodes_behind_a_pooler_that_is_killed(
     ):
         url = server.url(port=bouncer.port)
         direct = {"TIMEBELL_LISTEN_URL": server.url()} if listens else {}
-        stage = make_stage(seed=11, url=url, owner_url=server.url("owner"), TIMEBELL_POOLED="true", **direct)
+        stage = make_stage(
+            seed=11,
+            url=url,
+            owner_url=server.url("owner"),
+            admin_url=server.url("admin"),
+            TIMEBELL_POOLED="true",
+            **direct,
+        )
         settings = {"pooled": True, "listen_url": server.url() if listens else None}
         async with asking(url, stage.owner_url, stage.history, **settings) as load:
             await stage.start("ada", "bob")

@@ -20,7 +20,9 @@ from tests.history import load as load_history
 async def test_postgresql_is_killed_and_restarted(make_stage: MakeStage, place: Path) -> None:
     count, kills = 6_000, 4
     async with served(place / "server") as server:
-        stage = make_stage(seed=50, url=server.url(), owner_url=server.url("owner"))
+        stage = make_stage(
+            seed=50, url=server.url(), owner_url=server.url("owner"), admin_url=server.url("admin")
+        )
         async with asking(stage.url, stage.owner_url, stage.history) as load:
             await stage.start("ada", "bob")
             feeding = asyncio.create_task(feed(load, stage.chance, count, seconds=30))

@@ -119,6 +119,7 @@ async def test_the_way_to_the_database(
             seed=9,
             url=url,
             owner_url=server.url("owner"),
+            admin_url=server.url("admin"),
             TIMEBELL_CONNECT_SECONDS=str(CONNECT_SECONDS),
             TIMEBELL_STATEMENT_SECONDS=str(STATEMENT_SECONDS),
         )

@@ -70,6 +70,7 @@ async def test_twenty_promotions_in_a_row(make_stage: MakeStage, place: Path) ->
             seed=6,
             url=two_hosts(*ports, server=primary),
             owner_url=two_hosts(*ports, server=primary, role="owner"),
+            admin_url=two_hosts(*ports, server=primary, role="admin"),
             **VARIABLES,
         )
         recoveries = []
@@ -130,7 +131,11 @@ async def test_the_roles_change_and_the_sockets_stay_open(make_stage: MakeStage,
     count = 1_500
     async with pair(place) as (old, new), Proxy("127.0.0.1", old.port) as proxy:
         stage = make_stage(
-            seed=7, url=old.url(port=proxy.port), owner_url=old.url("owner", port=proxy.port), **VARIABLES
+            seed=7,
+            url=old.url(port=proxy.port),
+            owner_url=old.url("owner", port=proxy.port),
+            admin_url=old.url("admin", port=proxy.port),
+            **VARIABLES,
         )
         async with asking(stage.url, stage.owner_url, stage.history, **LIMITS) as load:
             await stage.start("ada", "bob")
@@ -170,7 +175,13 @@ async def test_commits_are_stuck_because_the_standby_is_gone(make_stage: MakeSta
     ):
         standby = await follow(primary, place / "second", via_port=proxy.port)
         stack.push_async_callback(standby.stop)
-        stage = make_stage(seed=8, url=primary.url(), owner_url=primary.url("owner"), **VARIABLES)
+        stage = make_stage(
+            seed=8,
+            url=primary.url(),
+            owner_url=primary.url("owner"),
+            admin_url=primary.url("admin"),
+            **VARIABLES,
+        )
         async with asking(stage.url, stage.owner_url, stage.history, **LIMITS) as load:
             await stage.start("ada", "bob")
             feeding = asyncio.create_task(feed(load, stage.chance, count, seconds=10))
@@ -214,7 +225,9 @@ async def test_what_exists_already_is_acknowledged_only_once_it_is_safe(
 ) -> None:
     """A commit that was given up is visible before it is safe. Asked again, its key must not be vouched for."""
     async with pair(place) as (primary, standby):
-        stage = make_stage(seed=88, url=primary.url(), owner_url=primary.url("owner"))
+        stage = make_stage(
+            seed=88, url=primary.url(), owner_url=primary.url("owner"), admin_url=primary.url("admin")
+        )
         async with asking(stage.url, stage.owner_url, stage.history, **LIMITS) as load:
             await standby.kill()
             job = Owed(name="doubtful", mode="plain", due_at=datetime.now(UTC))

@@ -64,7 +64,12 @@ async def test_older_code_goes_on_while_the_schema_is_expanded(
     """The version before runs under load, the next one's expand phase is applied, and new processes of the old come."""
     count = 1_200
     newer = kernel_of(place, monkeypatch, "later_kernel", {**OURS, f"{NEXT:04}_expand_made_up.sql": LATER})
-    stage = make_stage(seed=26, url=empty_database.url, owner_url=empty_database.owner_url)
+    stage = make_stage(
+        seed=26,
+        url=empty_database.url,
+        owner_url=empty_database.owner_url,
+        admin_url=empty_database.admin_url,
+    )
     async with asking(stage.url, stage.owner_url, stage.history) as load:
         await stage.start("ada", "bob")
         feeding = asyncio.create_task(feed(load, stage.chance, count, seconds=12))

@@ -1,5 +1,5 @@
--- The jobs about one subject that came to an end, the last enqueued first, each with the last thing that the log
--- says of it. Of a subject with more log than that, the newest entries are looked at.
+-- The jobs about one subject that came to an end, the last enqueued first or the first, each with the last thing that
+-- the log says of it. Of a subject with more log than that, the newest entries are looked at.
 SELECT * FROM (
     SELECT DISTINCT ON (l.id) l.*
     FROM (
@@ -12,7 +12,8 @@ SELECT * FROM (
     ORDER BY l.id DESC, l.version DESC, l.state = 'pending', l.logged_at DESC
 ) f
 WHERE f.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    AND f.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
     AND f.state <> 'pending' AND (:state::text IS NULL OR f.state = :state::text)
     AND (:kind::text IS NULL OR f.kind = :kind::text) AND (:queue::text IS NULL OR f.queue = :queue::text)
     AND (:key::text IS NULL OR f.key = :key::text)
-ORDER BY f.id DESC LIMIT :limit::integer + 1
+ORDER BY CASE WHEN :oldest_first::boolean THEN f.id END, f.id DESC LIMIT :limit::integer + 1

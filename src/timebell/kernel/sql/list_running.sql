@@ -1,5 +1,5 @@
--- The started jobs of a tenant, the last enqueued first. Whatever was started was due, and stands at the front of
--- the index that the engine reads by.
+-- The started jobs of a tenant, the last enqueued first, or the first. Whatever was started was due, and stands at the
+-- front of the index that the engine reads by.
 SELECT j.id, j.tenant, j.queue, j.kind, j.subject, j.key, j.step, j.revision, j.attempt, j.max_attempts, j.due_at,
     j.run_at, j.expires_at, j.created_at, j.started_at, j.cancel_requested_at, j.correlation_id, 'running' AS state
 FROM timebell.slots s
@@ -12,4 +12,5 @@ CROSS JOIN LATERAL (
 WHERE j.started_by IS NOT NULL AND j.tenant = :tenant::text
     AND (:kind::text IS NULL OR j.kind = :kind::text) AND (:queue::text IS NULL OR j.queue = :queue::text)
     AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-ORDER BY j.id DESC LIMIT :limit::integer + 1
+    AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY CASE WHEN :oldest_first::boolean THEN j.id END, j.id DESC LIMIT :limit::integer + 1

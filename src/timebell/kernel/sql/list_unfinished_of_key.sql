@@ -13,4 +13,5 @@ WHERE (:kind::text IS NULL OR k.kind = :kind::text) AND (:queue::text IS NULL OR
     AND (:subject::text IS NULL OR j.subject = :subject::text)
     AND (:state::text IS NULL OR (j.started_by IS NULL) = (:state::text = 'pending'))
     AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-ORDER BY j.id DESC LIMIT :limit::integer + 1
+    AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY CASE WHEN :oldest_first::boolean THEN j.id END, j.id DESC LIMIT :limit::integer + 1

@@ -1,0 +1,118 @@
+"""A person's schedules as a calendar that any program may subscribe to, at an address that is secret.
+
+The address is stateless: it says whose calendar it is and is signed with a key of its own, drawn from `secret_key`. Who
+has it sees the titles and times, and can change nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from timebell.apps.reminders.models import details_of, owner_of
+from timebell.apps.reminders.tasks import Tasks
+from timebell.errors import NotFound
+from timebell.kernel import Schedule, Timebell, Transaction
+from timebell.rules.ics import CalendarEntry, calendar_file
+from timebell.web import Call, Output, Problem, Surface, walled_to
+
+PATH: Final = "/feeds/schedules/{file}"
+_SUFFIX: Final = ".ics"
+_PURPOSE: Final = b"timebell reminders feed v1"
+_FILE_MAX: Final = 1_000
+_SINCE: Final = timedelta(days=30)
+_SCHEDULES_MAX: Final = 200
+_ENTRIES_MAX: Final = 5_000
+
+
+class Feed(Output):
+    """Where a person's calendar is. Whoever knows the address can read it."""
+
+    url: str
+
+
+async def get_schedule_feed(call: Call) -> Feed:
+    """The secret address of the calendar of the acting recipient: what is planned, and the last 30 days."""
+    settings = call.bell.settings
+    body = orjson.dumps([call.tenant, str(call.person)])
+    file = f"{_encoded(body)}.{_encoded(_signature(settings.secret_key, body))}{_SUFFIX}"
+    base = (settings.public_url or f"http://{call.headers.get('host', '127.0.0.1')}").rstrip("/")
+    return Feed(url=base + PATH.format(file=file))
+
+
+async def read_schedule_feed(surface: Surface, request: Request) -> Response:
+    """The calendar itself, as iCalendar; anybody who has the address may ask."""
+    tenant, person = _read(surface.bell.settings.secret_key, request.path_params["file"])
+    with walled_to(tenant):
+        recipient = await surface.notify.recipients.get(person, tenant=tenant)
+        if recipient.erased_at is not None:
+            raise _no_feed()
+        async with surface.bell.transaction(tenant=tenant) as tx:
+            text = await _calendar(surface.bell, tx, person)
+    return Response(text, media_type="text/calendar", headers={"cache-control": "private, max-age=300"})
+
+
+async def _calendar(bell: Timebell, tx: Transaction, person: UUID) -> str:
+    now = await Tasks(bell).now(tx)
+    page = await bell.schedules.list(tx, owner=owner_of(person), limit=_SCHEDULES_MAX)
+    entries: list[CalendarEntry] = []
+    for schedule in page.lines:
+        entries += await _entries(bell, tx, schedule, now - _SINCE, _ENTRIES_MAX - len(entries))
+    # When something changed last is when the file was made, so that the same calendar is the same file.
+    made_at = max((schedule.updated_at for schedule in page.lines), default=now)
+    return calendar_file(entries, made_at=made_at)
+
+
+async def _entries(
+    bell: Timebell, tx: Transaction, schedule: Schedule, since: datetime, room: int
+) -> list[CalendarEntry]:
+    if room <= 0:
+        return []
+    page = await bell.schedules.occurrences(tx, schedule.id, from_at=since, limit=min(room, 500))
+    title = details_of(schedule).title
+    return [
+        CalendarEntry(uid=f"{one.id}@timebell", at=one.occurs_at, title=title)
+        for one in page.lines
+        if one.state == "planned"
+    ]
+
+
+def _read(secret: str | None, file: str) -> tuple[str, UUID]:
+    body_text, _, signature_text = file.removesuffix(_SUFFIX).partition(".")
+    if len(file) > _FILE_MAX or not file.endswith(_SUFFIX):
+        raise _no_feed()
+    try:
+        body, signature = _decoded(body_text), _decoded(signature_text)
+    except (binascii.Error, ValueError):
+        raise _no_feed() from None
+    if not hmac.compare_digest(signature, _signature(secret, body)):
+        raise _no_feed()
+    tenant, person = orjson.loads(body)
+    return tenant, UUID(person)
+
+
+def _signature(secret: str | None, body: bytes) -> bytes:
+    if secret is None:
+        raise Problem(503, "secret_key_missing", "secret_key is not set on this server; there are no feeds")
+    return hmac.digest(hmac.digest(secret.encode("ascii"), _PURPOSE, sha256), body, sha256)
+
+
+def _no_feed() -> NotFound:
+    return NotFound("there is no such calendar; ask for the address again")
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)

@@ -1,0 +1,4 @@
+SELECT t.id, t.user_id, t.title, t.description, t.category, t.duration, t.priority, t.due_at, t.show_before_due_time,
+    t.visible_from, t.completed_at, t.created_at, t.updated_at, l.schedule_id, l.occurrence_id
+FROM reminders.tasks t LEFT JOIN reminders.task_links l ON l.tenant = t.tenant AND l.task_id = t.id
+WHERE t.tenant = :tenant::text AND t.user_id = :user_id::uuid AND t.id = :id::uuid

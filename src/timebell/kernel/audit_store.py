@@ -1,0 +1,46 @@
+"""The statements about the seals of the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from timebell.db.pool import Row, Session
+from timebell.kernel.statements import Columns, Statements
+
+
+class AuditStore(Statements):
+    """Seals are added and read, and never changed."""
+
+    async def lock_seals(self, session: Session) -> bool:
+        rows = await self._run(session, "lock_seals")
+        return bool(rows[0]["is_locked"])
+
+    async def read_last_sealed(self, session: Session) -> UUID | None:
+        rows = await self._run(session, "read_last_sealed")
+        return rows[0]["event_id"] if rows else None
+
+    async def list_unsealed(self, session: Session, *, since: UUID, limit: int) -> Sequence[Row]:
+        return await self._run(session, "list_unsealed", since=since, limit=limit)
+
+    async def read_seal_heads(self, session: Session, *, tenants: Sequence[str]) -> Sequence[Row]:
+        return await self._run(session, "read_seal_heads", tenants=list(tenants))
+
+    async def insert_seals(self, session: Session, *, columns: Columns) -> None:
+        await self._run(session, "insert_seals", **columns)
+
+    async def list_seals(
+        self, session: Session, *, tenant: str | None, after: tuple[str, int], limit: int
+    ) -> Sequence[Row]:
+        after_tenant, after_number = after
+        return await self._run(
+            session,
+            "list_seals",
+            tenant=tenant,
+            after_tenant=after_tenant,
+            after_number=after_number,
+            limit=limit,
+        )
+
+    async def count_unsealed(self, session: Session, *, tenant: str | None) -> Row:
+        return (await self._run(session, "count_unsealed", tenant=tenant))[0]

@@ -1,0 +1,239 @@
+"""One process in the foreground, from its port to its end: everything at once, or one half of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from timebell.config import Settings
+from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.migrate import check_schema
+from timebell.engine import Engine
+from timebell.errors import DatabaseUnavailable, EmbeddedServerError
+from timebell.kernel.bell import Timebell
+from timebell.loading import Loaded, load, slices_of
+from timebell.notify import Provider, Reporter
+from timebell.server import (
+    Place,
+    Whereabouts,
+    apply_migrations,
+    database_place,
+    open_bell,
+    open_figures,
+    open_walled_bell,
+    started_engine,
+    with_secret_key,
+)
+from timebell.web.keys import NewKey
+from timebell.web.listening import Front, Listener
+from timebell.web.metrics import Metrics
+from timebell.web.sandbox import NewSandbox, Sandbox, refuse_sandbox, sandboxed
+from timebell.web.serving import only_a_node, serving, settle_keys
+from timebell.web.surface import surface_of
+
+log = structlog.get_logger("timebell.process")
+
+_READY_SECONDS = 3.0
+_LOOK_AT_SERVER_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What a process says when it is ready. `key` is there once, when the very first API key was made."""
+
+    place: Place
+    key: NewKey | None = None
+    sandbox: Sandbox | None = None
+
+
+class Process:
+    """One process in the foreground: everything (`up`), or one half of it for somebody else's database: the API
+    (`serve`) or a node (`work`)."""
+
+    def __init__(
+        self, settings: Settings, *, on_ready: Callable[[Ready], None], sandbox: NewSandbox | None = None
+    ) -> None:
+        self._settings = settings
+        self._new_sandbox = sandbox
+        self._sandbox: Sandbox | None = None
+        self._on_ready = on_ready
+        self._stopping = asyncio.Event()
+        self._bell: Timebell | None = None
+        self._engine: Engine | None = None
+        self._metrics = Metrics()
+
+    async def up(self) -> None:
+        """The database, its schema, an engine and the API, until a signal."""
+        await self._listening("start", has_engine=True)
+
+    async def serve(self) -> None:
+        """The API on a database whose schema is somebody else's care, until a signal."""
+        await self._listening("find", has_engine=False)
+
+    async def work(self, *, has_port: bool = False) -> None:
+        """An engine on a database whose schema is somebody else's care, until a signal. With a port it answers how it
+        is and what it has counted."""
+        if has_port:
+            await self._listening("find", has_engine=True, has_api=False)
+        else:
+            await self._until_signal(self._run("find", None, has_engine=True))
+
+    async def _listening(self, whereabouts: Whereabouts, *, has_engine: bool, has_api: bool = True) -> None:
+        """The port is taken first: it is soon told, and whoever asks hears that the process is starting."""
+        front = Front(self.complaints, self._metrics.text)
+        listener = Listener(front)
+        await listener.start(self._settings.host, self._settings.port)
+        try:
+            await self._until_signal(self._run(whereabouts, front, has_engine=has_engine, has_api=has_api))
+        finally:
+            await listener.close()
+
+    async def complaints(self) -> list[str]:
+        """What keeps this process from being ready; nothing when it is."""
+        if self._stopping.is_set():
+            return ["stopping"]
+        bell, engine = self._bell, self._engine
+        if bell is None:
+            return ["starting"]
+        worker = self._sandbox or engine
+        complaints = [] if worker is None else worker.complaints()
+        try:
+            async with asyncio.timeout(_READY_SECONDS), bell.database.connection() as session:
+                await check_schema(session.connection, slices_of(bell.registry))
+        except (*DATABASE_ERRORS, DatabaseUnavailable):
+            complaints.append("the database does not answer")
+        except Exception as error:
+            complaints.append(str(error))
+        return complaints
+
+    async def _run(
+        self, whereabouts: Whereabouts, front: Front | None, *, has_engine: bool, has_api: bool = True
+    ) -> None:
+        settings = self._settings
+        async with AsyncExitStack() as stack:
+            loaded = await stack.enter_async_context(load(settings))
+            new = self._new_sandbox
+            place = await stack.enter_async_context(
+                database_place(settings, whereabouts, is_sandbox=new is not None)
+            )
+            settings = with_secret_key(settings, place)
+            if whereabouts == "start":
+                for migration in await apply_migrations(place, settings, loaded.registry):
+                    log.info("migrated", migration=str(migration))
+            bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry, sandbox=new))
+            if new is not None:
+                opening = sandboxed(bell, is_alone=place.is_started_here)
+                self._sandbox = await stack.enter_async_context(opening)
+                self._engine = self._sandbox.engine
+            elif has_engine:
+                self._engine = await stack.enter_async_context(started_engine(bell, place, loaded))
+            else:
+                refuse_sandbox(bell.clock)
+                await bell.declare()
+            if loaded.providers:
+                names = [provider.name for provider in loaded.providers]
+                log.info("demo mode: nothing leaves" if settings.is_demo else "messages leave", through=names)
+            key = None
+            if front is not None:
+                await self._open_metrics(stack, place, settings, bell)
+                if has_api:
+                    key = await self._open_front(stack, front, place, settings, loaded, bell)
+                else:
+                    front.open(only_a_node())
+            self._bell = bell
+            self._on_ready(Ready(place=place, key=key, sandbox=self._sandbox))
+            waits = [] if self._engine is None else [self._engine.wait()]
+            await _first_of(_ended(place), self._stopping.wait(), *waits)
+
+    async def _open_front(
+        self,
+        stack: AsyncExitStack,
+        front: Front,
+        place: Place,
+        settings: Settings,
+        loaded: Loaded,
+        bell: Timebell,
+    ) -> NewKey | None:
+        """The API behind the port. Whoever has no engine here may be one of many, and makes no key by itself."""
+        opening = open_walled_bell(place, settings, loaded.registry, bell.clock, bell.tallies)
+        walled = await stack.enter_async_context(opening)
+        reporters = _reporters(loaded.providers)
+        surface = surface_of(walled, self.complaints, reporters=reporters, sandbox=self._sandbox)
+        self._metrics.requests = surface.requests
+        key = await settle_keys(surface, may_make=self._engine is not None)
+        await stack.enter_async_context(serving(front, surface, loaded.registry))
+        return key
+
+    async def _open_metrics(
+        self, stack: AsyncExitStack, place: Place, settings: Settings, bell: Timebell
+    ) -> None:
+        self._metrics.tallies = bell.tallies
+        self._metrics.engine = self._engine
+        self._metrics.figures = await stack.enter_async_context(open_figures(place, settings, bell.clock))
+
+    async def _until_signal(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it; the first signal ends it in order, also while it starts, and a second one hastens the end."""
+        loop = asyncio.get_running_loop()
+        main = asyncio.create_task(work)
+
+        def signalled() -> None:
+            if self._stopping.is_set():
+                log.info("what still runs is given back now")
+                if self._engine is not None:
+                    self._engine.interrupt()
+                return
+            log.info("stopping")
+            self._stopping.set()
+            if self._sandbox is not None:
+                self._sandbox.halt()
+            if self._bell is None:
+                main.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, signalled)
+        try:
+            await main
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+        finally:
+            # A signal that comes now finds nothing left to hasten, and must not cut the last steps off.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)
+
+
+def _reporters(providers: Sequence[Provider]) -> dict[str, Reporter]:
+    """Those that report by webhook, by the name that is in the address of their reports."""
+    return {each.name: each for each in providers if isinstance(each, Reporter)}
+
+
+async def _ended(place: Place) -> None:
+    """A server of our own that ends before us leaves nothing to do: whoever watches this process starts it again."""
+    server = place.embedded if place.is_started_here else None
+    while True:
+        if server is not None and not server.is_running:
+            break
+        # It is a process of its own and tells nobody when it ends.
+        await asyncio.sleep(_LOOK_AT_SERVER_SECONDS)
+    raise EmbeddedServerError(
+        f"The embedded server, {place.shown}, ended unexpectedly; its log lies beside the data. Start again."
+    )
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Until one of them ends; raises what that one raised."""
+    waiting = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for ended in done:
+            ended.result()
+    finally:
+        for each in waiting:
+            each.cancel()

@@ -1,0 +1,73 @@
+"""What the metrics show of the database: asked as the reader's role, seldom, and no longer than a scrape waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from timebell.clock import Clock
+from timebell.db.failures import DATABASE_ERRORS
+from timebell.errors import DatabaseUnavailable
+from timebell.kernel.insights import Insights
+from timebell.kernel.insights_records import BreakerLine, Health, LatenessSummary, QueueDepth, QueueLine
+
+log = structlog.get_logger("timebell.metrics")
+
+_ASK_SECONDS: Final = 4.0
+_KEPT_SECONDS: Final = 5.0
+_LATENESS_MINUTES: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The state of all nodes together, as the database has it."""
+
+    depth: Sequence[QueueDepth]
+    dead: Mapping[str, int]
+    queues: Sequence[QueueLine]
+    lateness: LatenessSummary
+    breakers: Sequence[BreakerLine]
+    parked_schedule_count: int
+    health: Health
+
+
+class FigureReader:
+    """Asks at most once in a few seconds, however often the metrics are read, and for all who wait together."""
+
+    def __init__(self, insights: Insights, clock: Clock) -> None:
+        self._insights = insights
+        self._clock = clock
+        self._asking = asyncio.Lock()
+        self._kept: Figures | None = None
+        self._kept_until = -1.0
+
+    async def read(self) -> Figures | None:
+        """None where the database does not answer in time."""
+        async with self._asking:
+            if self._clock.monotonic() >= self._kept_until:
+                self._kept = await self._asked()
+                self._kept_until = self._clock.monotonic() + _KEPT_SECONDS
+            return self._kept
+
+    async def _asked(self) -> Figures | None:
+        insights = self._insights
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                return Figures(
+                    depth=await insights.depth(),
+                    dead=await insights.dead_counts(),
+                    queues=await insights.queues(),
+                    lateness=await insights.lateness(_LATENESS_MINUTES),
+                    breakers=await insights.breakers(),
+                    parked_schedule_count=len(await insights.parked_schedules()),
+                    health=await insights.health(),
+                )
+        except (*DATABASE_ERRORS, DatabaseUnavailable) as error:
+            log.warning(
+                "the figures of the database are not to be had", error=str(error) or type(error).__name__
+            )
+            return None

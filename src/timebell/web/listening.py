@@ -1,0 +1,180 @@
+"""The port: taken first, so that it is soon told; answers health from then on, and the rest once that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final
+
+import orjson
+import uvicorn
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from timebell.errors import PortInUse
+from timebell.web.heads import BoundedHeads
+from timebell.web.metrics import CONTENT_TYPE
+from timebell.web.problems import Problem
+
+Complaints = Callable[[], Awaitable[Sequence[str]]]
+Page = Callable[[], Awaitable[bytes]]
+
+_IN_FLIGHT_MAX: Final = 20_000
+_KEEP_ALIVE_SECONDS: Final = 75
+_OWN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_CLOSE_SECONDS: Final = 2
+
+
+class Front:
+    """Answers whether the process lives, and whether it does its work; whatever else is asked goes to the API.
+
+    `complaints` says what keeps the process from its work, `metrics` what it has counted. Before the API is there, and
+    when it has gone, whoever asks is told to come again.
+    """
+
+    def __init__(self, complaints: Complaints, metrics: Page | None = None) -> None:
+        self._complaints = complaints
+        self._metrics = metrics
+        self._api: ASGIApp | None = None
+        self._absence = Problem(
+            503, "starting", "the server is starting; ask again soon", headers={"retry-after": "1"}
+        )
+        self._in_flight: set[asyncio.Task[Any]] = set()
+        self._is_empty = asyncio.Event()
+
+    def open(self, api: ASGIApp) -> None:
+        self._api = api
+
+    async def close(self, seconds: float) -> None:
+        """Take no more requests, let those under way end, and end those that do not."""
+        self._api = None
+        self._absence = Problem(
+            503, "stopping", "the server is stopping; ask again soon", headers={"retry-after": "2"}
+        )
+        if self._in_flight:
+            self._is_empty.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._is_empty.wait()
+        for request in self._in_flight:
+            request.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        api = self._api
+        if scope["path"] in _OWN_PATHS:
+            answer: ASGIApp = await self._own(scope["method"], scope["path"])
+        elif api is None or len(self._in_flight) >= _IN_FLIGHT_MAX:
+            answer = self._absence.response(token_hex(16))
+        else:
+            answer = api
+        request = asyncio.current_task()
+        assert request is not None
+        self._in_flight.add(request)
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await answer(scope, receive, sending)
+        except asyncio.CancelledError:
+            if self._api is not None or has_begun:
+                raise
+            await self._absence.response(token_hex(16))(scope, receive, send)
+        finally:
+            self._in_flight.discard(request)
+            if not self._in_flight:
+                self._is_empty.set()
+
+    async def _own(self, method: str, path: str) -> Response:
+        if method not in ("GET", "HEAD"):
+            content: dict[str, object] = {"status": "only GET is answered"}
+            return _reply(HTTPStatus.METHOD_NOT_ALLOWED, content, allow="GET, HEAD")
+        if path == "/healthz":
+            return _reply(HTTPStatus.OK, {"status": "ok"})
+        if path == "/metrics":
+            page = b"" if self._metrics is None else await self._metrics()
+            return Response(page, headers={"content-type": CONTENT_TYPE, "cache-control": "no-store"})
+        reasons = list(await self._complaints())
+        if reasons:
+            return _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reasons": reasons})
+        return _reply(HTTPStatus.OK, {"status": "ready"})
+
+
+def _reply(status: HTTPStatus, content: dict[str, object], **headers: str) -> Response:
+    return Response(
+        orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE),
+        status_code=status,
+        media_type="application/json",
+        headers={"cache-control": "no-store", **headers},
+    )
+
+
+class Listener:
+    """One port and the server on it. Signals are the business of the process, so uvicorn is not asked about them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(
+            app,
+            http=BoundedHeads,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            reset_contextvars=True,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_CLOSE_SECONDS,
+        )
+        config.load()
+        self._server = uvicorn.Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        self._socket: socket.socket | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        self._socket = _bound(host, port)
+        await self._server.startup(sockets=[self._socket])
+        self._ticking = asyncio.create_task(self._server.main_loop())
+
+    async def close(self) -> None:
+        """Answer what is being answered, for a bounded time, and let the port go."""
+        if self._socket is None or self._ticking is None:
+            return
+        self._server.should_exit = True
+        await self._ticking
+        await self._server.shutdown(sockets=[self._socket])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.setblocking(False)
+        except OSError:
+            bound.close()
+            raise
+    except socket.gaierror as error:
+        raise PortInUse(f"host: {host} is no address of this machine; correct the setting host") from error
+    except OSError as error:
+        raise PortInUse(
+            f"port {port} on {host} cannot be had ({os.strerror(error.errno or 0)}); "
+            "stop what uses it, or choose another with --port"
+        ) from error
+    return bound

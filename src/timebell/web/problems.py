@@ -1,0 +1,128 @@
+"""Refusals over HTTP: every error becomes `application/problem+json` (RFC 9457), and one table says which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from timebell.errors import (
+    DatabaseError,
+    InvalidInput,
+    KeyConflict,
+    NotFound,
+    OldTimezoneData,
+    RevisionConflict,
+    TimebellError,
+    UnverifiedReport,
+)
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+MEDIA_TYPE: Final = "application/problem+json"
+ERRORS_MAX: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError:
+    """What is wrong with one field: `pointer` (RFC 6901) is where it stands in the body, or `?name` in the query."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class Problem(TimebellError):
+    """A request was refused. `detail` names what is wrong and the remedy; `more` are members that the code brings."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors[:ERRORS_MAX])
+        self.headers = dict(headers or {})
+        self.more = dict(more or {})
+
+    def content(self, correlation_id: str) -> dict[str, Any]:
+        return {
+            "type": f"/problems/{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "errors": [asdict(error) for error in self.errors],
+            "correlation_id": correlation_id,
+            **self.more,
+        }
+
+    def response(self, correlation_id: str) -> Response:
+        # Refusals are made where nothing is served, too, and most of those who start there never need the framework.
+        from starlette.responses import Response
+
+        return Response(
+            orjson.dumps(self.content(correlation_id), default=str),
+            status_code=self.status,
+            media_type=MEDIA_TYPE,
+            headers=self.headers,
+        )
+
+
+# The first class that fits decides, so that the special ones stand before the general.
+_TABLE: Final[Sequence[tuple[type[TimebellError], HTTPStatus]]] = (
+    (UnverifiedReport, HTTPStatus.UNAUTHORIZED),
+    (InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (KeyConflict, HTTPStatus.CONFLICT),
+    (RevisionConflict, HTTPStatus.PRECONDITION_FAILED),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (OldTimezoneData, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+def problem_of(error: TimebellError, names: Mapping[str, str] | None = None) -> Problem | None:
+    """The problem that an error is, or None where it is a fault of ours. `names` are a route's own names of fields."""
+    if isinstance(error, Problem):
+        return error
+    status = next((status for kind, status in _TABLE if isinstance(error, kind)), None)
+    if status is None:
+        return None
+    code = _snake(type(error).__name__)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return unavailable()
+    if not isinstance(error, InvalidInput) or error.field is None:
+        return Problem(status, code, str(error))
+    name = (names or {}).get(error.field, error.field)
+    message = str(error).removeprefix(f"{error.field}: ")
+    field_error = FieldError(pointer=pointer_of(name), code=code, message=message)
+    return Problem(status, code, f"{name}: {message}", errors=[field_error])
+
+
+def unavailable() -> Problem:
+    """Nothing was kept, and the same again may well be done."""
+    return Problem(
+        503, "unavailable", "the database does not answer; try again soon", headers={"retry-after": "2"}
+    )
+
+
+def pointer_of(name: str) -> str:
+    """A field's own name, such as `steps[0].key`, as a JSON pointer."""
+    parts = name.replace("]", "").replace("[", ".").split(".")
+    return "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

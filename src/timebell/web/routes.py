@@ -1,0 +1,63 @@
+"""`Route`: one operation over HTTP as a value. Apps bring a list of them; what they have in common is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Scope = Literal["read", "write", "admin"]
+Run = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer that is more than its content: another status, headers, or a revision to compare with later."""
+
+    content: Any
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What an operation takes, who may call it, and the function that answers.
+
+    `run` is called with the call and, where there is a `body` or a `query`, with those by their names. What a route
+    other than GET does, it does in `call.tx`, which commits when `run` has answered. `shared` takes the place of `run`
+    where a request came without an idempotency key: it has no transaction of its own and shares one with those that
+    come at the same time.
+
+    `acts_for` "recipient": the call is made for a person, `call.actor`; "either": for a person where the request names
+    one. A person's own token is good for these two and for no other. `is_stream`: the answer is `text/event-stream` and
+    has no end of its own; the token of a stream opens it. `media_type` is that of any other answer. `scope` None:
+    anybody may call. `plans`: with `?dry_run=true` everything is computed and nothing kept. `names` are this route's
+    own names for fields that are called otherwise inside. `example` is a body that can be sent; for a route without
+    one, an answer. `problems` says of further statuses when they come, and `codes` explains the codes of refusals that
+    only this route has.
+    """
+
+    method: Method
+    path: str
+    run: Run
+    summary: str
+    tag: str
+    status: int = 200
+    scope: Scope | None = "read"
+    acts_for: Literal["nobody", "recipient", "either"] = "nobody"
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    answer: Any = None
+    idempotency: Literal["none", "optional", "required"] = "none"
+    shared: Run | None = None
+    plans: bool = False
+    is_stream: bool = False
+    media_type: str = "application/json"
+    names: Mapping[str, str] = field(default_factory=dict)
+    example: Mapping[str, Any] | None = None
+    problems: Mapping[int, str] = field(default_factory=dict)
+    codes: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+SELECT now_at FROM timebell_web.sandbox

@@ -1,0 +1,78 @@
+"""`Surface`: everything behind the HTTP surface of one process, put together once and handed to each call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from timebell.kernel import Timebell
+from timebell.kernel.insights import Insights
+from timebell.notify import Notify, Reporter
+from timebell.web.access import Access
+from timebell.web.keys import ApiKeys
+from timebell.web.rates import Rates
+from timebell.web.replies import Replies
+from timebell.web.streams import Streams
+from timebell.web.tenants import Tenants
+from timebell.web.together import JobsTogether
+from timebell.web.tokens import Tokens
+from timebell.web.watching import RequestTally
+
+if TYPE_CHECKING:
+    from timebell.web.sandbox import Sandbox
+
+Complaints = Callable[[], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """What calls are answered with. `bell` connects as the role of the API, behind the wall between tenants. `stopping`
+    is set when the process is about to end, so that answers without an end of their own find one."""
+
+    bell: Timebell
+    notify: Notify
+    insights: Insights
+    access: Access
+    keys: ApiKeys
+    tenants: Tenants
+    tokens: Tokens
+    replies: Replies
+    jobs: JobsTogether
+    complaints: Complaints
+    streams: Streams
+    stopping: asyncio.Event
+    reporters: Mapping[str, Reporter] = field(default_factory=dict)
+    sandbox: Sandbox | None = None
+    requests: RequestTally = field(default_factory=RequestTally)
+
+
+def surface_of(
+    bell: Timebell,
+    complaints: Complaints,
+    *,
+    reporters: Mapping[str, Reporter] | None = None,
+    sandbox: Sandbox | None = None,
+) -> Surface:
+    """The surface on a bell that connects as the role of the API."""
+    notify = Notify(bell)
+    keys, tokens = ApiKeys(bell), Tokens(bell.settings)
+    access = Access(keys, tokens, notify, Rates(bell.settings.requests_per_minute))
+    stopping = asyncio.Event()
+    return Surface(
+        bell=bell,
+        notify=notify,
+        insights=Insights(bell.database, bell.clock),
+        access=access,
+        keys=keys,
+        tenants=Tenants(bell),
+        tokens=tokens,
+        replies=Replies(bell.clock),
+        jobs=JobsTogether(bell),
+        complaints=complaints,
+        reporters=reporters or {},
+        sandbox=sandbox,
+        streams=Streams(bell, notify.inbox, access, stopping),
+        stopping=stopping,
+    )

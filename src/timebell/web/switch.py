@@ -1,0 +1,77 @@
+"""From a path to its operation, in as many steps as the path has parts, however many routes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from timebell.web.routes import Route
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a beginning of a path leads: on by a fixed part, or by any part, and here by a method."""
+
+    fixed: dict[str, _Place] = field(default_factory=dict)
+    named: _Place | None = None
+    here: dict[str, tuple[Route, Endpoint, tuple[str, ...]]] = field(default_factory=dict)
+
+    def find(
+        self, parts: list[str], depth: int, method: str
+    ) -> tuple[Route, Endpoint, tuple[str, ...]] | None:
+        if depth == len(parts):
+            return self.here.get(method)
+        part = parts[depth]
+        onward = self.fixed.get(part)
+        found = None if onward is None else onward.find(parts, depth + 1, method)
+        if found is None and self.named is not None and part:
+            found = self.named.find(parts, depth + 1, method)
+        return found
+
+
+class Switch:
+    """Leads requests to their operations, because trying one route after another took a third of the time of a request.
+
+    What it does not know, such as pages, wrong paths and wrong methods, goes to the framework.
+    """
+
+    def __init__(self, framework: ASGIApp) -> None:
+        self._framework = framework
+        self._root = _Place()
+
+    def add(self, route: Route, endpoint: Endpoint) -> None:
+        place, names = self._root, []
+        parts = route.path.split("/")
+        for part in parts:
+            if not part.startswith("{"):
+                place = place.fixed.setdefault(part, _Place())
+            else:
+                assert part.endswith("}"), f"{route.path}: a name stands for a whole part of a path"
+                names.append(part[1:-1])
+                place.named = place.named or _Place()
+                place = place.named
+        place.here[route.method] = (route, endpoint, tuple(names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts = scope["path"].split("/")
+        found = self._root.find(parts, 0, scope["method"])
+        if found is None:
+            await self._framework(scope, receive, send)
+            return
+        route, endpoint, names = found
+        scope["route"] = route
+        if names:
+            given = [
+                part for part, own in zip(parts, route.path.split("/"), strict=True) if own.startswith("{")
+            ]
+            scope["path_params"] = dict(zip(names, given, strict=True))
+        else:
+            scope["path_params"] = {}
+        response = await endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)

@@ -1,0 +1,138 @@
+"""Tokens that live shortly and are kept nowhere: for a person who calls for themselves, and for a stream in a browser.
+
+They are signed with a key of their own, drawn from `secret_key`, so that nothing else that it signs can pass for one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Literal
+from uuid import UUID
+
+import orjson
+
+from timebell.config import Settings
+from timebell.errors import InvalidInput
+from timebell.web.problems import Problem
+
+if TYPE_CHECKING:
+    from timebell.web.access import Caller
+
+Purpose = Literal["recipient", "stream"]
+_PREFIX: Final = {"recipient": "tbr_", "stream": "tbs_"}
+_PURPOSE = b"timebell token v1"
+SECONDS_MAX: Final[dict[Purpose, int]] = {"recipient": 24 * 3600, "stream": 600}
+_TOKEN_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """What a token says: for a stream without a recipient, that it may follow the tenant's events. It is as good as the
+    key that it was made with, whose id it carries."""
+
+    purpose: Purpose
+    tenant: str
+    recipient: UUID | None
+    key_id: UUID | None
+    expires_at: datetime
+
+
+class Tokens:
+    """Makes and reads them. Both sides of a cluster need the same `secret_key`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._key: bytes | None = None
+        if settings.secret_key is not None:
+            self._key = hmac.digest(settings.secret_key.encode("ascii"), _PURPOSE, sha256)
+
+    @staticmethod
+    def is_token(secret: str) -> bool:
+        return secret.startswith(tuple(_PREFIX.values()))
+
+    @staticmethod
+    def is_for_stream(secret: str) -> bool:
+        return secret.startswith(_PREFIX["stream"])
+
+    def make(
+        self,
+        purpose: Purpose,
+        *,
+        tenant: str,
+        recipient: UUID | None,
+        seconds: int,
+        key_id: UUID | None = None,
+    ) -> tuple[str, datetime]:
+        """A token and when it ends. It lives in real time, also in a sandbox."""
+        if not 1 <= seconds <= SECONDS_MAX[purpose]:
+            raise InvalidInput(f"give 1 to {SECONDS_MAX[purpose]}", field="seconds")
+        expires = _real_seconds() + seconds
+        # The driver's own ids are ids too, but not to whoever writes JSON.
+        body = orjson.dumps([tenant, recipient, expires, key_id], default=str)
+        token = f"{_PREFIX[purpose]}{_encoded(body)}.{_encoded(self._signature(purpose, body))}"
+        return token, datetime.fromtimestamp(expires, UTC)
+
+    def read(self, purpose: Purpose, token: str) -> Token | None:
+        """What it says, or None where it is not ours, is for something else, or has ended."""
+        if self._key is None or len(token) > _TOKEN_MAX or not token.startswith(_PREFIX[purpose]):
+            return None
+        body_text, _, signature_text = token.removeprefix(_PREFIX[purpose]).partition(".")
+        try:
+            body, signature = _decoded(body_text), _decoded(signature_text)
+        except (binascii.Error, ValueError):
+            return None
+        if not hmac.compare_digest(signature, self._signature(purpose, body)):
+            return None
+        tenant, recipient, expires, key_id = orjson.loads(body)
+        if expires <= _real_seconds():
+            return None
+        return Token(
+            purpose=purpose,
+            tenant=tenant,
+            recipient=None if recipient is None else UUID(recipient),
+            key_id=None if key_id is None else UUID(key_id),
+            expires_at=datetime.fromtimestamp(expires, UTC),
+        )
+
+    def caller(self, secret: str, *, is_stream: bool) -> Caller | None:
+        """Whoever calls with a recipient's token calls as that person, and may do what persons do. A stream's token
+        opens streams, and nothing else."""
+        from timebell.web.access import Caller
+
+        token = self.read("recipient", secret)
+        if token is None and is_stream:
+            token = self.read("stream", secret)
+        if token is None:
+            return None
+        return Caller(
+            tenant=token.tenant,
+            name=f"stream:{token.key_id}" if token.recipient is None else f"recipient:{token.recipient}",
+            scope="write" if token.purpose == "recipient" else "read",
+            recipient=token.recipient,
+            key_id=token.key_id,
+        )
+
+    def _signature(self, purpose: Purpose, body: bytes) -> bytes:
+        if self._key is None:
+            raise Problem(
+                503, "secret_key_missing", "secret_key is not set on this server; tokens cannot be made"
+            )
+        return hmac.digest(self._key, purpose.encode() + b"\x00" + body, sha256)
+
+
+def _real_seconds() -> int:
+    """A token guards the door in real time, on every node, and no database is asked."""
+    return int(time.time())  # noqa: TID251
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)

@@ -1,0 +1,120 @@
+"""`/u/{token}`: the way out that a message carries (RFC 8058). Reading the page changes nothing; the button does.
+
+It needs no script and no other file, and it says nothing about who reads it: whoever has the mail has the link.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from html import escape
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from timebell.db.walls import walled_to
+from timebell.errors import ConfigurationError, InvalidInput, NotFound
+from timebell.notify.unsubscribing import PATH, WayOut
+from timebell.web.bodies import read_bytes
+from timebell.web.problems import Problem
+from timebell.web.routes import Route
+from timebell.web.surface import Surface
+
+_FORM_BYTES_MAX: Final = 10_000
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-robots-tag": "noindex",
+}
+_ON: Final = {"email": "by email", "sms": "by SMS", "whatsapp": "on WhatsApp", "push": "by push message"}
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>body{{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}}
+button{{font:inherit;padding:.6rem 1.2rem}}</style></head>
+<body><main><h1>{title}</h1><p>{text}</p>{more}</main></body></html>
+"""
+_BUTTON: Final = (
+    '<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click">'
+    "<button>Unsubscribe</button></form>"
+)
+
+
+async def show_way_out(surface: Surface, request: Request) -> Response:
+    """A page that asks whether the reader wants no more of this. It only asks: robots follow every link in a mail."""
+    way = _way_of(surface, request)
+    if way is None:
+        return _no_such_link(request)
+    return _page("Unsubscribe?", f"You would no longer get {_what(way)}.", _BUTTON)
+
+
+async def unsubscribe(surface: Surface, request: Request) -> Response:
+    """Opt out, as the link says: by the button of the page, or by a mail program in one click. Twice is no harm."""
+    way = _way_of(surface, request)
+    if way is None:
+        return _no_such_link(request)
+    # The link says all there is to say; what is sent along is read, so that the connection can go on, and not minded.
+    await read_bytes(request, _FORM_BYTES_MAX)
+    with walled_to(way.tenant):
+        async with surface.bell.transaction(tenant=way.tenant) as tx:
+            # Whoever was erased is told nothing any more.
+            with suppress(NotFound):
+                await surface.notify.unsubscribing.unsubscribe(tx, request.path_params["token"])
+    return _page("Unsubscribed", f"You will no longer get {_what(way)}.")
+
+
+def _way_of(surface: Surface, request: Request) -> WayOut | None:
+    try:
+        return surface.notify.unsubscribing.read(request.path_params["token"])
+    except InvalidInput:
+        return None
+    except ConfigurationError:
+        raise Problem(
+            503, "secret_key_missing", "secret_key is not set on this server; links cannot be read"
+        ) from None
+
+
+def _what(way: WayOut) -> str:
+    about = "any messages" if way.topic is None else f"messages about “{escape(way.topic)}”"
+    return f"{about} {_ON.get(way.channel, escape(way.channel))}"
+
+
+def _no_such_link(request: Request) -> Response:
+    detail = "the link is not one of ours, or was cut; follow it as the message has it"
+    if "text/html" not in request.headers.get("accept", ""):
+        raise Problem(404, "not_found", detail)
+    return _page(
+        "This link does not work", "It may have been cut. Follow it as the message has it.", status=404
+    )
+
+
+def _page(title: str, text: str, more: str = "", *, status: int = 200) -> Response:
+    return HTMLResponse(_PAGE.format(title=title, text=text, more=more), status_code=status, headers=_HEADERS)
+
+
+_TAG: Final = "unsubscribing"
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        method="GET",
+        path=f"{PATH}{{token}}",
+        run=show_way_out,
+        summary="Ask whether to unsubscribe",
+        tag=_TAG,
+        scope=None,
+        media_type="text/html",
+    ),
+    Route(
+        method="POST",
+        path=f"{PATH}{{token}}",
+        run=unsubscribe,
+        summary="Unsubscribe",
+        tag=_TAG,
+        scope=None,
+        media_type="text/html",
+        problems={408: "The body did not come in time.", 413: "The body is too large."},
+    ),
+)

@@ -1,0 +1,157 @@
+"""A client of the inbox stream while its server is killed, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import httpx2
+import pytest
+
+from tests.acceptance.processes import Process, clean_environment, free_port
+from timebell.config import Settings
+from timebell.db.pool import Database
+from timebell.kernel import Timebell
+from timebell.loading import registry_of
+from timebell.notify import Notify, TemplateDraft, Text
+from timebell.testing.database import TestDatabase
+
+KEY = "tb_test_0123456789abcdef"
+TEMPLATE = TemplateDraft(
+    key="trial.reminder",
+    topic="trial",
+    texts=(Text(channel="inbox", language="en", subject="Soon", body="It is due."),),
+)
+
+
+class Client:
+    """Follows an inbox as a browser does: when it is cut off, it comes back with the last id that it has."""
+
+    def __init__(self, port: int, person: UUID) -> None:
+        self.seen: list[int] = []
+        self.connections = 0
+        self._last = "0"
+        self._url = f"http://127.0.0.1:{port}/v1/inbox/stream"
+        self._headers = {"authorization": f"Bearer {KEY}", "timebell-actor": str(person)}
+
+    def has_more_than(self, count: int) -> bool:
+        return len(self.seen) > count
+
+    async def run(self) -> None:
+        async with httpx2.AsyncClient(timeout=httpx2.Timeout(20.0)) as http:
+            while True:
+                with suppress(httpx2.HTTPError):
+                    await self._follow(http)
+                await asyncio.sleep(0.05)
+
+    async def _follow(self, http: httpx2.AsyncClient) -> None:
+        headers = {**self._headers, "last-event-id": self._last}
+        async with http.stream("GET", self._url, headers=headers) as response:
+            if response.status_code != 200:
+                return
+            self.connections += 1
+            place = self._last
+            async for line in response.aiter_lines():
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    place = value
+                elif name == "data":
+                    content = json.loads(value)
+                    assert content["seq"] == int(place), "a message of another kind"
+                    self.seen.append(content["seq"])
+                elif not line:
+                    self._last = place
+
+
+async def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"waited {seconds:g} s in vain for {what}")
+
+
+class Server:
+    """`timebell up` on a database of the test's own, at one port."""
+
+    def __init__(self, database: TestDatabase, place: Path, processes: list[Process]) -> None:
+        self.port = free_port()
+        self._place = place
+        self._processes = processes
+        self._environment = clean_environment(
+            DATABASE_URL=database.url,
+            TIMEBELL_API_URL=database.api_url,
+            TIMEBELL_API_KEY=KEY,
+            TIMEBELL_APPS="trial_app",
+            TIMEBELL_LEASE_SECONDS="2",
+            TIMEBELL_LEASE_MARGIN_SECONDS="0.5",
+        )
+        self._environment["PYTHONPATH"] += f":{place}"
+        (place / "trial_app.py").write_text("from timebell import App\n\napp = App(name='trial')\n")
+
+    async def start(self) -> Process:
+        notes = self._place / f"process{len(self._processes)}"
+        process = Process(notes, "up", "--port", self.port, port=self.port, environment=self._environment)
+        self._processes.append(process)
+        await asyncio.to_thread(process.wait_ready)
+        return process
+
+
+@asynccontextmanager
+async def telling(database: TestDatabase) -> AsyncIterator[Timebell]:
+    opened = await Database.open(database.url)
+    bell = Timebell(opened, registry=registry_of(()), settings=Settings())
+    await bell.declare()
+    try:
+        yield bell
+    finally:
+        await bell.close()
+        await opened.close()
+
+
+async def keep_telling(bell: Timebell, client: Client, person: UUID, count: int) -> None:
+    """Some are always on their way, so that every kill finds the server in the middle of it."""
+    notify = Notify(bell)
+    for first in range(0, count, 10):
+        await until(partial(client.has_more_than, first - 30), 120, "the client to keep up")
+        async with bell.transaction() as tx:
+            for _ in range(10):
+                await notify.tell(tx, person, TEMPLATE.key, channels=("inbox",))
+
+
+@pytest.mark.parametrize(
+    ("kills", "told"), [(1, 40), pytest.param(10, 1_000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+async def test_what_the_client_has_is_what_the_table_has(
+    database_url: TestDatabase, place: Path, processes: list[Process], kills: int, told: int
+) -> None:
+    server = Server(database_url, place, processes)
+    async with telling(database_url) as bell:
+        notify = Notify(bell)
+        async with bell.transaction() as tx:
+            await notify.templates.save(tx, TEMPLATE)
+            person = (await notify.recipients.add(tx, name="Ada")).id
+        process = await server.start()
+        client = Client(server.port, person)
+        following = asyncio.create_task(client.run())
+        source = asyncio.create_task(keep_telling(bell, client, person, told))
+        try:
+            for number in range(kills):
+                await until(partial(client.has_more_than, number * told // kills), 120, "some entries")
+                process.end()
+                process = await server.start()
+            await source
+            await until(partial(client.has_more_than, told - 1), 120, "everything")
+        finally:
+            following.cancel()
+            source.cancel()
+        lines = await notify.inbox.read_after(person, 0)
+        lines += await notify.inbox.read_after(person, len(lines))
+    assert client.seen == [line.seq for line in lines] == list(range(1, told + 1))
+    assert client.connections > kills
+    assert process.stop() == 0, process.words

@@ -1,0 +1,56 @@
+"""A person's calendar, at an address that cannot be guessed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest_asyncio
+
+from tests.apps.reminders.test_routes import Client, open_client
+from tests.web.support import problem
+from timebell.notify import Notify
+from timebell.testing.database import TestDatabase
+
+
+@pytest_asyncio.fixture
+async def client(reminders_database: TestDatabase) -> AsyncIterator[Client]:
+    async with open_client(reminders_database) as opened:
+        yield opened
+
+
+async def path_of(client: Client) -> str:
+    url: str = (await client.ask("GET", "/api/schedule-feed")).json()["url"]
+    return urlsplit(url).path
+
+
+async def test_the_calendar_has_what_is_planned(client: Client) -> None:
+    made = await client.create(rrule="FREQ=WEEKLY;COUNT=3", title="Report; the long one")
+    await client.ask("PATCH", f"/api/schedules/{made['id']}/occurrences/2026-03-13T17:00:00", {"skip": True})
+    response = await client.site.ask("GET", await path_of(client), key=None)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/calendar")
+    assert response.text.count("BEGIN:VEVENT") == 2
+    assert "DTSTART:20260306T160000Z" in response.text
+    assert "SUMMARY:Report\\; the long one" in response.text
+    again = await client.site.ask("GET", await path_of(client), key=None)
+    assert again.text == response.text
+
+
+async def test_an_address_is_one_persons_and_cannot_be_made_up(client: Client) -> None:
+    await client.create()
+    path = await path_of(client)
+    other = (await client.ask("GET", "/api/schedule-feed", actor=client.bob)).json()["url"]
+    empty = await client.site.ask("GET", urlsplit(other).path, key=None)
+    assert "VEVENT" not in empty.text
+    body, signature = path.removesuffix(".ics").rsplit("/", 1)[1].split(".")
+    bobs = urlsplit(other).path.rsplit("/", 1)[1].split(".")[0]
+    for wrong in ("x.ics", f"{body}.ics", f"{bobs}.{signature}.ics", f"{body}.{signature}", "%00.ics"):
+        problem(await client.site.ask("GET", f"/feeds/schedules/{wrong}", key=None), 404, "not_found")
+
+
+async def test_who_is_erased_has_no_calendar(client: Client) -> None:
+    path = await path_of(client)
+    async with client.bench.bell.transaction() as tx:
+        await Notify(client.bench.bell).recipients.erase(tx, client.ada)
+    problem(await client.site.ask("GET", path, key=None), 404, "not_found")

@@ -1,0 +1,93 @@
+"""From a path to its operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from timebell.web.routes import Route
+from timebell.web.switch import Switch
+
+PATHS = [
+    ("GET", "/v1/jobs"),
+    ("POST", "/v1/jobs"),
+    ("GET", "/v1/jobs/{id}"),
+    ("POST", "/v1/jobs/bulk"),
+    ("GET", "/v1/jobs/{id}/journey"),
+    ("GET", "/v1/{noun}/{id}/journey/{step}"),
+    ("GET", "/"),
+]
+
+
+async def operation(call: Any) -> None:
+    """Never run."""
+
+
+@pytest.fixture
+def switch() -> Switch:
+    made = Switch(PlainTextResponse("framework"))
+    for method, path in PATHS:
+
+        async def endpoint(request: Request) -> Response:
+            return PlainTextResponse(f"{request.scope['route'].path} {sorted(request.path_params.items())}")
+
+        route = Route(method=method, path=path, run=operation, summary="", tag="")  # type: ignore[arg-type]
+        made.add(route, endpoint)
+    return made
+
+
+async def ask(switch: Switch, method: str, path: str) -> str:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError("nothing is read")
+
+    scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
+    await switch(scope, receive, send)
+    body: bytes = sent[1]["body"]
+    return body.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("GET", "/", "/ []"),
+        ("GET", "/v1/jobs", "/v1/jobs []"),
+        ("POST", "/v1/jobs", "/v1/jobs []"),
+        ("GET", "/v1/jobs/7", "/v1/jobs/{id} [('id', '7')]"),
+        ("POST", "/v1/jobs/bulk", "/v1/jobs/bulk []"),
+        ("GET", "/v1/jobs/bulk", "/v1/jobs/{id} [('id', 'bulk')]"),
+        ("GET", "/v1/jobs/7/journey", "/v1/jobs/{id}/journey [('id', '7')]"),
+        (
+            "GET",
+            "/v1/jobs/7/journey/3",
+            "/v1/{noun}/{id}/journey/{step} [('id', '7'), ('noun', 'jobs'), ('step', '3')]",
+        ),
+    ],
+)
+async def test_a_path_leads_to_its_operation(switch: Switch, method: str, path: str, found: str) -> None:
+    assert await ask(switch, method, path) == found
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/v1/jobs"),
+        ("GET", "/v1/jobs/"),
+        ("GET", "//v1/jobs"),
+        ("GET", "/v1/jobs//journey"),
+        ("GET", "/v1"),
+        ("GET", "/v1/jobs/7/journey/3/4"),
+        ("GET", "/V1/jobs"),
+        ("GET", ""),
+        ("GET", "/" * 5_000),
+    ],
+)
+async def test_what_it_does_not_know_goes_to_the_framework(switch: Switch, method: str, path: str) -> None:
+    assert await ask(switch, method, path) == "framework"

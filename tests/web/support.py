@@ -1,0 +1,147 @@
+"""The HTTP surface in this process, on the real PostgreSQL, as the role of the API, asked as a client asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import httpx2
+from starlette.types import ASGIApp
+
+from tests.store.support import APP, Tables
+from timebell.clock import Clock, SandboxClock, SystemClock
+from timebell.config import Settings
+from timebell.db.pool import Database, Gate
+from timebell.kernel import App, Timebell
+from timebell.loading import registry_of
+from timebell.notify import Reporter
+from timebell.providers.log import captured_providers
+from timebell.testing.database import TestDatabase
+from timebell.web import Route
+from timebell.web.api import api_of
+from timebell.web.sandbox import sandboxed
+from timebell.web.serving import routes_of
+from timebell.web.surface import Surface, surface_of
+from timebell.web.tenants import written_for
+from timebell.web.v1 import ALL
+
+OTHER = "other"
+SECRET_KEY = "a secret key for tests, long enough".replace(" ", "-")
+
+
+@dataclass(slots=True)
+class Site:
+    """A site and its keys: `read`, `write` and `admin` of the tenant `default`, and `other`, an admin key of the tenant
+    `other`."""
+
+    surface: Surface
+    app: ASGIApp
+    client: httpx2.AsyncClient
+    bell: Timebell
+    tables: Tables
+    keys: Mapping[str, str]
+    routes: Sequence[Route]
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        key: str | None = "write",
+        actor: UUID | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> httpx2.Response:
+        """One request. `key` is the name of one of the site's keys, or a key or token itself."""
+        sent = dict(headers or {})
+        if key is not None:
+            sent["authorization"] = f"Bearer {self.keys.get(key, key)}"
+        if actor is not None:
+            sent["timebell-actor"] = str(actor)
+        return await self.client.request(method, path, headers=sent, **options)
+
+    async def get(self, path: str, **options: Any) -> httpx2.Response:
+        return await self.ask("GET", path, **options)
+
+    async def post(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
+        return await self.ask("POST", path, json={} if json is None else json, **options)
+
+
+async def no_complaints() -> list[str]:
+    return []
+
+
+@asynccontextmanager
+async def open_site(
+    database: TestDatabase,
+    *,
+    routes: Sequence[Route] = (),
+    apps: Sequence[App] = (APP,),
+    clock: Clock | None = None,
+    gate: Gate | None = None,
+    reporters: Mapping[str, Reporter] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Site]:
+    """`routes` come beside those of `/v1` and of the apps; `settings` are fields of `Settings`. With the clock of a
+    sandbox it is one, and nothing happens by itself."""
+    clock = clock or SystemClock()
+    is_sandbox = isinstance(clock, SandboxClock)
+    registry = registry_of(apps, captured_providers() if is_sandbox else ())
+    chosen = Settings(**{"secret_key": SECRET_KEY, "requests_per_minute": 1_000_000, **settings})
+    async with AsyncExitStack() as stack:
+        databases = []
+        for url, is_walled in ((database.api_url, True), (database.url, False)):
+            opened = await Database.open(url, is_walled=is_walled, gate=gate if is_walled else None)
+            stack.push_async_callback(opened.close)
+            databases.append(opened)
+        walled, worker = [
+            Timebell(each, registry=registry, settings=chosen, clock=clock) for each in databases
+        ]
+        stack.push_async_callback(walled.close)
+        stack.push_async_callback(worker.close)
+        await worker.declare()
+        opening = sandboxed(worker, is_alone=True) if is_sandbox else nullcontext()
+        sandbox = await stack.enter_async_context(opening)
+        surface = surface_of(walled, no_complaints, reporters=reporters, sandbox=sandbox)
+        served = [*ALL, *(route for app in apps for route in routes_of(app)), *routes]
+        app = api_of(surface, served)
+        # A fault of ours is answered with 500 and not raised, as it is by the server.
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+        client = await stack.enter_async_context(
+            httpx2.AsyncClient(transport=transport, base_url="http://bell.test")
+        )
+        yield Site(
+            surface=surface,
+            app=app,
+            client=client,
+            bell=worker,
+            tables=Tables(worker.database),
+            keys=await make_keys(surface, worker),
+            routes=served,
+        )
+
+
+async def make_keys(surface: Surface, worker: Timebell) -> dict[str, str]:
+    await surface.tenants.ensure_default()
+    keys: dict[str, str] = {}
+    async with worker.transaction() as tx:
+        for scope in ("read", "write", "admin"):
+            keys[scope] = (await surface.keys.create(tx, name=scope, scope=scope)).secret
+        await surface.tenants.create(tx, OTHER, name="Other")
+        async with written_for(tx, OTHER) as other:
+            keys[OTHER] = (await surface.keys.create(other, name=OTHER, scope="admin")).secret
+    return keys
+
+
+def problem(response: httpx2.Response, status: int, code: str) -> dict[str, Any]:
+    """The content of a refusal, which must have the form that all refusals have."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    content: dict[str, Any] = response.json()
+    assert {"type", "title", "status", "detail", "code", "errors", "correlation_id"} <= content.keys()
+    assert (content["status"], content["code"], content["type"]) == (status, code, f"/problems/{code}")
+    assert content["correlation_id"] == response.headers["x-correlation-id"]
+    return content
