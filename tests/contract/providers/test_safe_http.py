@@ -328,7 +328,9 @@ async def test_nothing_that_a_stranger_leaves_with_us_is_brought_back(canary: Ca
 
 async def test_no_log_has_a_url(canary: Canary, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever has the URL of a webhook or a browser can call it; here even the library is told to say all."""
-    caplog.set_level(logging.DEBUG)
+    # What the command line has quietened in this process before speaks again.
+    for name in (None, "httpcore2"):
+        caplog.set_level(logging.DEBUG, logger=name)
     reach = Reach(ports=frozenset({canary.server.port}), networks=LOCAL)
     caller = canary.caller(["127.0.0.1"], reach=reach)
     url = f"https://localhost:{canary.server.port}/hook/s3cret?token=s3cret"
