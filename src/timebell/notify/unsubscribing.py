@@ -6,11 +6,7 @@ program may ask twice. Reading it changes nothing; robots follow every link in a
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 from dataclasses import dataclass
-from hashlib import sha256
 from uuid import UUID
 
 import orjson
@@ -22,10 +18,11 @@ from timebell.kernel.transaction import Transaction
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.provider import Channel
 from timebell.notify.recipient_checks import check_recipient_id, checked_channel, checked_topic
+from timebell.rules.signing import Signer
 
 PATH = "/u/"
 _TOKEN_MAX = 3_000
-_PURPOSE = b"timebell unsubscribe v1"
+_PURPOSE = "timebell unsubscribe v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +40,13 @@ class Unsubscribing:
 
     def __init__(self, settings: Settings, opt_outs: OptOuts) -> None:
         self._public_url = settings.public_url
-        self._key: bytes | None = None
-        if settings.secret_key is not None:
-            # A key of its own, so that nothing else that is signed with the secret can pass for a token.
-            self._key = hmac.digest(settings.secret_key.encode("ascii"), _PURPOSE, sha256)
+        secret = settings.secret_key
+        self._known_signer = None if secret is None else Signer(secret, _PURPOSE)
         self._opt_outs = opt_outs
 
     def url(self, way: WayOut) -> str | None:
         """The link for a message, or None where the settings do not say how to sign it or where it leads."""
-        if self._key is None or self._public_url is None:
+        if self._known_signer is None or self._public_url is None:
             return None
         return f"{self._public_url.rstrip('/')}{PATH}{self.token(way)}"
 
@@ -61,18 +56,14 @@ class Unsubscribing:
         body = orjson.dumps(
             [way.tenant, str(way.recipient), checked_topic(way.topic), checked_channel(way.channel)]
         )
-        return f"{_encoded(body)}.{_encoded(self._signature(body))}"
+        return self._signer.sign(body)
 
     def read(self, token: str) -> WayOut:
         """What a token stands for. It says which tenant's transaction to open, and what to ask the reader."""
         if len(token) > _TOKEN_MAX:
             raise _refused()
-        body_text, _, signature_text = token.partition(".")
-        try:
-            body, signature = _decoded(body_text), _decoded(signature_text)
-        except (binascii.Error, ValueError):
-            raise _refused() from None
-        if not hmac.compare_digest(signature, self._signature(body)):
+        body = self._signer.read(token)
+        if body is None:
             raise _refused()
         tenant, recipient, topic, channel = orjson.loads(body)
         return WayOut(tenant=tenant, recipient=UUID(recipient), topic=topic, channel=channel)
@@ -86,25 +77,14 @@ class Unsubscribing:
             tx, way.recipient, topic=way.topic, channel=way.channel, source="unsubscribe"
         )
 
-    def _signature(self, body: bytes) -> bytes:
-        if self._key is None:
+    @property
+    def _signer(self) -> Signer:
+        if self._known_signer is None:
             raise ConfigurationError("secret_key: is needed to sign and to read links; set it on every node")
-        return hmac.digest(self._key, body, sha256)
+        return self._known_signer
 
 
 def _refused() -> InvalidInput:
     return InvalidInput(
         "is not one of ours, or was cut; follow the link as the message has it", field="token"
     )
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
-
-
-def _decoded(text: str) -> bytes:
-    """Only the one way of writing it: several texts for one token would make several tokens of it."""
-    data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)
-    if _encoded(data) != text:
-        raise ValueError("not as we write it")
-    return data

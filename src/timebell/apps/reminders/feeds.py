@@ -6,11 +6,7 @@ has it sees the titles and times, and can change nothing.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
@@ -23,11 +19,12 @@ from timebell.apps.reminders.tasks import Tasks
 from timebell.errors import NotFound
 from timebell.kernel import Schedule, Timebell, Transaction
 from timebell.rules.ics import CalendarEntry, calendar_file
+from timebell.rules.signing import Signer
 from timebell.web import Call, Output, Problem, Surface, walled_to
 
 PATH: Final = "/feeds/schedules/{file}"
 _SUFFIX: Final = ".ics"
-_PURPOSE: Final = b"timebell reminders feed v1"
+_PURPOSE: Final = "timebell reminders feed v1"
 _FILE_MAX: Final = 1_000
 _SINCE: Final = timedelta(days=30)
 _SCHEDULES_MAX: Final = 200
@@ -44,7 +41,7 @@ async def get_schedule_feed(call: Call) -> Feed:
     """The secret address of the calendar of the acting recipient: what is planned, and the last 30 days."""
     settings = call.bell.settings
     body = orjson.dumps([call.tenant, str(call.person)])
-    file = f"{_encoded(body)}.{_encoded(_signature(settings.secret_key, body))}{_SUFFIX}"
+    file = _signer(settings.secret_key).sign(body) + _SUFFIX
     base = (settings.public_url or f"http://{call.headers.get('host', '127.0.0.1')}").rstrip("/")
     return Feed(url=base + PATH.format(file=file))
 
@@ -87,32 +84,20 @@ async def _entries(
 
 
 def _read(secret: str | None, file: str) -> tuple[str, UUID]:
-    body_text, _, signature_text = file.removesuffix(_SUFFIX).partition(".")
     if len(file) > _FILE_MAX or not file.endswith(_SUFFIX):
         raise _no_feed()
-    try:
-        body, signature = _decoded(body_text), _decoded(signature_text)
-    except (binascii.Error, ValueError):
-        raise _no_feed() from None
-    if not hmac.compare_digest(signature, _signature(secret, body)):
+    body = _signer(secret).read(file.removesuffix(_SUFFIX))
+    if body is None:
         raise _no_feed()
     tenant, person = orjson.loads(body)
     return tenant, UUID(person)
 
 
-def _signature(secret: str | None, body: bytes) -> bytes:
+def _signer(secret: str | None) -> Signer:
     if secret is None:
         raise Problem(503, "secret_key_missing", "secret_key is not set on this server; there are no feeds")
-    return hmac.digest(hmac.digest(secret.encode("ascii"), _PURPOSE, sha256), body, sha256)
+    return Signer(secret, _PURPOSE)
 
 
 def _no_feed() -> NotFound:
     return NotFound("there is no such calendar; ask for the address again")
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
-
-
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)
