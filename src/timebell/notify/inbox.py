@@ -51,13 +51,16 @@ class Inbox:
         if status is not None:
             _check_status(status)
         seq = None if cursor is None else _seq_of(cursor)
-        about = {"tenant": tenant, "recipient_id": recipient, "status": status, "limit": limit}
         async with self._bell.database.connection() as session:
             if newest_first:
                 before = _SEQ_MAX if seq is None else seq
-                rows = await self._store.list_inbox_back(session, before=before, **about)  # type: ignore[arg-type]
+                rows = await self._store.list_inbox_back(
+                    session, tenant=tenant, recipient_id=recipient, status=status, before=before, limit=limit
+                )
             else:
-                rows = await self._store.list_inbox(session, after=seq or 0, **about)  # type: ignore[arg-type]
+                rows = await self._store.list_inbox(
+                    session, tenant=tenant, recipient_id=recipient, status=status, after=seq or 0, limit=limit
+                )
         lines = tuple(map(_line_of, rows[:limit]))
         return Page(lines=lines, next_cursor=str(lines[-1].seq) if len(rows) > limit else None)
 

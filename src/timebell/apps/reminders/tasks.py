@@ -147,11 +147,13 @@ class Tasks:
 
     async def _write(self, tx: Transaction, schedule: Schedule, changes: TaskChanges) -> None:
         details = details_of(schedule)
-        said = {"title": details.title, "show_before_due_time": details.show_before_minutes}
+        title, show_before = details.title, details.show_before_minutes
         if changes.removed:
             await self._store.remove_tasks(tx, [task.id for task in changes.removed])
         if changes.moved:
-            await self._store.move_tasks(tx, moved=changes.moved, **said)  # type: ignore[arg-type]
+            await self._store.move_tasks(
+                tx, moved=changes.moved, title=title, show_before_due_time=show_before
+            )
         if changes.added:
             await self._store.add_tasks(
                 tx,
@@ -159,7 +161,8 @@ class Tasks:
                 user_id=person_of(schedule),
                 ids=list(self._ids.many(len(changes.added))),
                 wanted=changes.added,
-                **said,  # type: ignore[arg-type]
+                title=title,
+                show_before_due_time=show_before,
             )
         counts = {name: len(getattr(changes, name)) for name in ("added", "moved", "removed")}
         if any(counts.values()):
