@@ -14,9 +14,10 @@ import pytest
 from tests.engine.support import Cluster, Owner, Stage
 from timebell.clock import SystemClock
 from timebell.db.pool import Database, Row, Session
+from timebell.engine import reader
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
-from timebell.kernel import App, Enqueue, Job
+from timebell.kernel import App, Enqueue, Job, Queue
 from timebell.testing.database import TestDatabase
 
 SWEEP = timedelta(seconds=0.5)
@@ -249,3 +250,65 @@ async def test_the_estimate_of_the_databases_time_is_never_ahead_of_it(
     assert timekeeper.now() == said
     stopwatch.seconds += 3
     assert timekeeper.now() == said + timedelta(seconds=3)
+
+
+@pytest.fixture
+def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_ROWS_AT_FIRST", "_ROWS_A_READ", "_PLENTY"):
+        monkeypatch.setattr(reader, name, 20)
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_backlog_is_read_as_it_is_worked_off(cluster: Cluster) -> None:
+    """Read as fast as it can be, it would exceed its share, and every later read would walk over what is left."""
+    overflows: list[bool] = []
+
+    async def act(_: Job) -> None:
+        overflows.append(bool(node.engine.worker.held.overflow))
+
+    app = App(name="t", handlers={"t.act": act})
+    node = await cluster.node([app], concurrency=4, held_per_tenant_queue_max=50)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(200)])
+    await node.turn()
+    assert overflows == [False] * 200
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_who_comes_behind_a_backlog_that_hardly_moves_is_read_a_moment_later(cluster: Cluster) -> None:
+    may_end = asyncio.Event()
+    begun: list[str] = []
+
+    async def act(job: Job) -> None:
+        begun.append(job.queue)
+        await may_end.wait()
+
+    app = App(name="t", handlers={"t.act": act}, queues=[Queue(name="other")])
+    node = await cluster.node([app], concurrency=4)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(60)])
+        await node.bell.enqueue(tx, "t.act", subject="one:1", queue="other")
+    worker = node.engine.worker
+    await node.passes_until(lambda: len(begun) == 4 and not worker.background.going_on)
+    assert len(worker.held) < 57, "there is plenty in hand"
+    for reads in range(node.stage.counts["read_due"] + 1, node.stage.counts["read_due"] + 3):
+        cluster.clock.move(timedelta(seconds=0.1))
+        await node.passes_until(lambda: node.stage.counts["read_due"] == reads)  # noqa: B023
+        await node.passes_until(lambda: not worker.background.going_on)
+    assert len(worker.held) == 57
+    may_end.set()
+    await node.turn()
+    assert begun.index("other") < 20
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_backlog_that_may_not_run_keeps_nobody_waiting(cluster: Cluster, ran: Ran) -> None:
+    app = App(name="t", handlers=ran.app.handlers, queues=[Queue(name="slow", rate=0.001)])
+    node = await cluster.node([app])
+    async with node.bell.transaction() as tx:
+        late = [Enqueue(kind="t.act", queue="slow", subject="one:1") for _ in range(60)]
+        await node.bell.enqueue_many(tx, late)
+        last = await node.bell.enqueue(tx, "t.act", subject="one:1")
+    await node.turn()
+    assert last.id in ran.ids
+    assert len(ran.ids) < 10

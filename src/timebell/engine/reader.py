@@ -27,6 +27,9 @@ _LAST_ID = UUID(int=(1 << 128) - 1)
 _LANES = (CRITICAL, NORMAL)
 _ROWS_A_READ = 4_000
 _ROWS_AT_FIRST = 1_000
+# While more than this is due and in memory, the next read may wait for so long.
+_PLENTY = 4_000
+_PLENTY_SECONDS = 0.1
 # How long after its due instant a job may be committed and still be found by the next look behind the cursor.
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
@@ -101,6 +104,7 @@ class Reader:
         self._recent_began: datetime | None = None
         self._rest_until = float("-inf")
         self._rows_max = _ROWS_AT_FIRST
+        self._plenty_until = float("-inf")
         # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
         self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
         self.orphans: list[Row] = []
@@ -137,7 +141,7 @@ class Reader:
         self._full.pending.clear()
 
     def sweep_now(self) -> None:
-        self._next_sweep = self._next_full_sweep = self._rest_until = float("-inf")
+        self._next_sweep = self._next_full_sweep = self._rest_until = self._plenty_until = float("-inf")
 
     def read_on(self, places: Iterable[Place]) -> None:
         """Read what has come within reach at these places, now."""
@@ -173,8 +177,14 @@ class Reader:
         self._recent_began = now
         self._recent.begin(dict.fromkeys(self._cursors, (since - _BEHIND, _FIRST_ID)))
 
-    def is_wanted(self) -> bool:
-        """Whether a read is due now."""
+    def is_wanted(self, in_hand: int = 0) -> bool:
+        """Whether a read is due now, where so many jobs are in hand to go on with.
+
+        A backlog is read as fast as it is worked off: what is read beyond the share of a tenant's queue must be passed
+        over by every read after it. A little later it is read all the same, since somebody else's job may be among it.
+        """
+        if in_hand > _PLENTY and self._timekeeper.monotonic() < self._plenty_until:
+            return False
         return self._next() is not None
 
     def _next(self) -> Scan | None:
@@ -185,11 +195,14 @@ class Reader:
 
     def next_plan_in(self) -> float:
         """Seconds until the next scan begins by itself."""
+        monotonic = self._timekeeper.monotonic()
         upcoming = [self._next_sweep, *(at for at, _, _ in self._revisits)]
+        if self._plenty_until > monotonic and self._next() is not None:
+            upcoming.append(self._plenty_until)
         if not self._full.pending:
             # While one goes on the next cannot begin, however long its time has come.
             upcoming.append(self._next_full_sweep)
-        return max(0.0, min(upcoming) - self._timekeeper.monotonic())
+        return max(0.0, min(upcoming) - monotonic)
 
     async def read(self, session: Session) -> None:
         """One bounded read of the most urgent scan."""
@@ -227,11 +240,11 @@ class Reader:
                     self._take_row(row)
         finally:
             self._held.read_ends()
-        # At first a little is wanted soon. Where that was not all there was, the next read is larger, so that it brings
-        # enough to run while the one after it is under way.
-        is_plenty = len(rows) >= rows_max // 2
-        self._rows_max = min(2 * rows_max, _ROWS_A_READ) if is_plenty else _ROWS_AT_FIRST
+        self._plenty_until = self._timekeeper.monotonic() + _PLENTY_SECONDS
         ended = scan.absorb(asked, rows, per_slot)
+        # At first a little is wanted soon. Where that was not all there is, the next read is larger, so that it brings
+        # enough to run while the one after it is under way.
+        self._rows_max = _ROWS_A_READ if scan.pending else _ROWS_AT_FIRST
         if scan is self._coming:
             self._advance(asked, ended, until)
         elif scan is self._recent:

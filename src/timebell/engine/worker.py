@@ -105,6 +105,7 @@ class Worker:
         )
         self._pauses: set[tuple[str, str]] = set()
         self._unpark = True
+        self._is_stalled = False
         self._behind = Behind()
         node.serve(self)
         bell.wakeups.subscribe(self.hint)
@@ -121,16 +122,22 @@ class Worker:
         if not self._is_starting():
             self._behind.nothing_is_starting()
         self._reader.plan()
-        if self._reader.is_wanted():
-            self.background.begin("read", self._read)
         now = self._timekeeper.now()
         self.held.promote(now)
         ready = self.held.ready_counts()
+        if self._reader.is_wanted(self._in_hand(ready)):
+            self.background.begin("read", self._read)
         if self._limits.is_short(ready, now):
             self.background.begin("limits", lambda: self._limits.supply(ready))
         if ready:
             self._begin_jobs(now)
         return self._next_tick_in(now)
+
+    def _in_hand(self, ready: dict[str, int]) -> int:
+        """How many jobs there are to go on with; none where those that are ready must wait for something else."""
+        if self._is_stalled:
+            return 0
+        return sum(ready.values()) + len(self.attempts) + self._starter.marking_count
 
     def _begin_jobs(self, now: datetime) -> None:
         room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
@@ -138,6 +145,7 @@ class Worker:
             return
         admit = self._admit if self._pauses else self._starter.admit
         chosen = self.held.choose(room, self._limits.budgets(now), admit)
+        self._is_stalled = not chosen
         parked = [entry for entry in chosen if self._is_paused(entry)] if self._pauses else []
         if parked:
             self.background.begin("park", lambda: self._park(parked), most=_PARKS_MAX)
