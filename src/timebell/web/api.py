@@ -1,29 +1,25 @@
-"""The ASGI application: FastAPI keeps the routes and writes the documentation, `Operation` answers."""
+"""The ASGI application: the switch finds an operation, which answers; what is left are pages and refusals."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Any
 
 import structlog
-from fastapi import FastAPI, Query
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from timebell.db.failures import PASSING_ERRORS
 from timebell.errors import TimebellError
-from timebell.version import __version__
-from timebell.web.openapi import describe
-from timebell.web.operations import Operation, path_types
+from timebell.web.openapi import documentation
+from timebell.web.operations import Operation
 from timebell.web.problems import Problem, problem_of, unavailable
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
@@ -40,62 +36,14 @@ _CAREFUL = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options"
 
 def api_of(surface: Surface, routes: Iterable[Route], pages: Iterable[Any] = ()) -> ASGIApp:
     """Everything that this process serves. `routes` are those of the engine and of the loaded apps."""
-    app = FastAPI(
-        title="Timebell",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
-    # The application's own layers would answer what fails in a form of theirs, before we see it.
-    handlers: dict[Any, Any] = {HTTPException: _refused}
-    switch = Switch(ExceptionMiddleware(app.router, handlers=handlers))
     listed = list(routes)
+    router = Router([*pages, *documentation(listed)], redirect_slashes=False)
+    handlers: dict[Any, Any] = {HTTPException: _refused}
+    switch = Switch(ExceptionMiddleware(router, handlers=handlers))
     for route in listed:
         endpoint: Endpoint = Operation(route, surface) if route.scope is not None else _public(route, surface)
         switch.add(route, endpoint)
-        app.router.routes.append(_documented(route))
-    for page in pages:
-        app.router.routes.append(page)
-    describe(app, listed)
-    correlated = Correlated(app, switch)
-    return Watched(correlated, surface.requests, surface.bell.clock)
-
-
-def _documented(route: Route) -> APIRoute:
-    """FastAPI writes the documentation from it, and refuses wrong methods by it; it is never asked for an answer."""
-    return APIRoute(
-        route.path,
-        _signature_of(route),
-        methods=[route.method],
-        status_code=route.status,
-        response_model=route.answer,
-        summary=route.summary,
-        description=inspect.getdoc(route.run),
-        tags=[route.tag],
-        operation_id=route.run.__name__,
-    )
-
-
-def _signature_of(route: Route) -> Callable[..., Any]:
-    """A function that FastAPI can read: what stands in the path, the query and the body, and nothing else."""
-
-    async def documented() -> None:
-        """Never called."""
-
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
-        for name, kind in path_types(route.path).items()
-    ]
-    if route.query is not None:
-        annotation: Any = Annotated[route.query, Query()]
-        parameters.append(inspect.Parameter("query", inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
-    if route.body is not None:
-        parameters.append(inspect.Parameter("body", inspect.Parameter.KEYWORD_ONLY, annotation=route.body))
-    documented.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    documented.__name__ = route.run.__name__
-    return documented
+    return Watched(Correlated(switch), surface.requests, surface.bell.clock)
 
 
 def _public(route: Route, surface: Surface) -> Endpoint:
@@ -115,37 +63,29 @@ def _public(route: Route, surface: Surface) -> Endpoint:
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:
-    """What the framework refuses by itself: no such path, no such method."""
-    phrase = HTTPStatus(error.status_code).phrase
+    """What nobody answers: no such path, no such method."""
+    path, status, headers = request.scope["path"], error.status_code, dict(error.headers or {})
+    methods = request.app.methods(path)
+    if methods:
+        status, headers = 405, {"allow": ", ".join(sorted(methods))}
+    phrase = HTTPStatus(status).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
-    detail = {
-        404: f"there is no {request.url.path[:200]}",
-        405: f"{request.method[:20]} is not answered here",
-    }.get(error.status_code, phrase)
-    headers = {"allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
-    return Problem(error.status_code, code, detail, headers=headers).response(request.state.correlation_id)
-
-
-def _allowed(request: Request) -> str:
-    """The methods that this path is asked with; each of them is a route of its own."""
-    methods: set[str] = set()
-    for route in request.app.router.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return ", ".join(sorted(methods))
+    detail = {404: f"there is no {path[:200]}", 405: f"{request.method[:20]} is not answered here"}
+    problem = Problem(status, code, detail.get(status, phrase), headers=headers)
+    return problem.response(request.state.correlation_id)
 
 
 class Correlated:
     """Gives every request an id that its log lines, its jobs and its answer carry, and answers where all else fails."""
 
-    def __init__(self, app: FastAPI, inner: ASGIApp) -> None:
-        self._app = app
-        self._inner = inner
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        scope["app"] = self._app
+        # A router that is part of an application raises what it refuses, and does not answer by itself.
+        scope["app"] = self._switch
         given = next((value for name, value in scope["headers"] if name == _CORRELATION_NAME), b"")
         text = given.decode("latin-1")
         correlation_id = text if _CORRELATION.fullmatch(text) else token_hex(16)
@@ -161,7 +101,7 @@ class Correlated:
 
         with structlog.contextvars.bound_contextvars(correlation_id=correlation_id):
             try:
-                await self._inner(scope, receive, sending)
+                await self._switch(scope, receive, sending)
             except ClientDisconnect:
                 log.debug("the caller left", method=scope["method"], path=scope["path"])
             except Exception as error:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route as Page
 
+from timebell.version import __version__
 from timebell.web.codes import EXPLAINED
 from timebell.web.manual import operations_page, problem_page
-from timebell.web.operations import may_be_empty
+from timebell.web.operations import may_be_empty, path_types
 from timebell.web.problems import MEDIA_TYPE, Problem
 from timebell.web.routes import Route
 
@@ -124,15 +126,15 @@ _WHEN: Final[Mapping[int, str]] = {
 }
 
 
-def describe(app: FastAPI, routes: Sequence[Route]) -> None:
-    """Serve the document at `/openapi.json`, a page for people at `/docs`, and one about each code of a refusal."""
+def documentation(routes: Sequence[Route]) -> list[Page]:
+    """The document at `/openapi.json`, a page for people at `/docs`, and one about each code of a refusal."""
     codes = {**EXPLAINED, **{code: text for route in routes for code, text in route.codes.items()}}
     made: list[Document] = []
 
     def document() -> Document:
         """Made when it is first asked for: most processes never are."""
         if not made:
-            made.append(_completed(app.openapi(), routes))
+            made.append(_completed(_described(routes), routes))
         return made[0]
 
     async def openapi(request: Request) -> Response:
@@ -148,8 +150,8 @@ def describe(app: FastAPI, routes: Sequence[Route]) -> None:
             return problem.response(request.state.correlation_id)
         return HTMLResponse(problem_page(code, codes[code]), headers=_PAGE_HEADERS)
 
-    for path, answer in (("/openapi.json", openapi), ("/docs", docs), ("/problems/{code}", about_code)):
-        app.router.routes.append(Page(path, answer, methods=["GET"]))
+    answers = {"/openapi.json": openapi, "/docs": docs, "/problems/{code}": about_code}
+    return [Page(path, answer, methods=["GET"]) for path, answer in answers.items()]
 
 
 _FRESH: Final = {"cache-control": "no-cache"}
@@ -160,6 +162,44 @@ _PAGE_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
+
+
+def _described(routes: Sequence[Route]) -> Document:
+    """As FastAPI writes it from what the routes say of themselves; it is never asked for an answer."""
+    app = FastAPI(title="Timebell", version=__version__)
+    for route in routes:
+        app.router.add_api_route(
+            route.path,
+            _signature_of(route),
+            methods=[route.method],
+            status_code=route.status,
+            response_model=route.answer,
+            summary=route.summary,
+            description=inspect.getdoc(route.run),
+            tags=[route.tag],
+            operation_id=route.run.__name__,
+        )
+    return app.openapi()
+
+
+def _signature_of(route: Route) -> Callable[..., Any]:
+    """A function that FastAPI can read: what stands in the path, the query and the body, and nothing else."""
+
+    async def documented() -> None:
+        """Never called."""
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+        for name, kind in path_types(route.path).items()
+    ]
+    if route.query is not None:
+        annotation: Any = Annotated[route.query, Query()]
+        parameters.append(inspect.Parameter("query", inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+    if route.body is not None:
+        parameters.append(inspect.Parameter("body", inspect.Parameter.KEYWORD_ONLY, annotation=route.body))
+    documented.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    documented.__name__ = route.run.__name__
+    return documented
 
 
 def _completed(document: Document, routes: Sequence[Route]) -> Document:

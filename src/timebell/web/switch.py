@@ -34,15 +34,21 @@ class _Place:
             found = self.named.find(parts, depth + 1, method)
         return found
 
+    def methods(self, parts: list[str], depth: int) -> set[str]:
+        if depth == len(parts):
+            return set(self.here)
+        ways = [self.fixed.get(parts[depth]), self.named if parts[depth] else None]
+        return {method for way in ways if way is not None for method in way.methods(parts, depth + 1)}
+
 
 class Switch:
     """Leads requests to their operations, because trying one route after another took a third of the time of a request.
 
-    What it does not know, such as pages, wrong paths and wrong methods, goes to the framework.
+    What it does not know, such as pages, wrong paths and wrong methods, goes to the other application.
     """
 
-    def __init__(self, framework: ASGIApp) -> None:
-        self._framework = framework
+    def __init__(self, other: ASGIApp) -> None:
+        self._other = other
         self._root = _Place()
 
     def add(self, route: Route, endpoint: Endpoint) -> None:
@@ -58,11 +64,15 @@ class Switch:
                 place = place.named
         place.here[route.method] = (route, endpoint, tuple(names))
 
+    def methods(self, path: str) -> set[str]:
+        """Those that a path is asked with."""
+        return self._root.methods(path.split("/"), 0)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         parts = scope["path"].split("/")
         found = self._root.find(parts, 0, scope["method"])
         if found is None:
-            await self._framework(scope, receive, send)
+            await self._other(scope, receive, send)
             return
         route, endpoint, names = found
         scope["route"] = route
