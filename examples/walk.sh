@@ -24,7 +24,7 @@ show() {
 
 # The first id of an answer.
 id() {
-	sed 's/"id":"\([^"]*\)".*/\n\1/' | sed -n 2p
+	grep -o '"id":"[^"]*"' | head -n 1 | cut -d '"' -f 4
 }
 
 show "What time is it? It stands still until somebody moves it."

@@ -7,6 +7,7 @@ the file was written nobody can know, so they are held until an operator has loo
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -74,10 +75,13 @@ async def back_up(settings: Settings, path: Path) -> Backup:
                 await check_schema(connection, slices)
                 ledger = await _ledger(connection)
                 _check_apps(ledger, {slice.name for slice in slices})
-                with _private(draft) as file, ZipFile(file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
-                    copied = await copy_out(connection, [slice.schema for slice in slices], archive)
-                    manifest = await _manifest(connection, ledger, copied)
-                    archive.writestr(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+                with _private(draft) as file:
+                    with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
+                        copied = await copy_out(connection, [slice.schema for slice in slices], archive)
+                        manifest = await _manifest(connection, ledger, copied)
+                        archive.writestr(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+                    file.flush()
+                    os.fsync(file.fileno())
             draft.rename(path)
         finally:
             draft.unlink(missing_ok=True)
@@ -89,8 +93,7 @@ async def restore(settings: Settings, path: Path, *, due: Due = "hold", actor: s
     registry = registry_of(apps_of(settings))
     slices = slices_of(registry)
     with _opened(path) as archive:
-        manifest = _read_manifest(archive, path)
-        copied = Copied.of_json(manifest)
+        manifest, copied = _read_manifest(archive, path)
         async with database_place(settings, "either") as place:
             await apply_migrations(place, settings, registry)
             async with _transaction(place.owner_url, settings) as connection:
@@ -245,13 +248,13 @@ def _opened(path: Path) -> ZipFile:
         raise InvalidInput(f"{path} is no backup that can be read ({error})", field="file") from error
 
 
-def _read_manifest(archive: ZipFile, path: Path) -> dict[str, Any]:
+def _read_manifest(archive: ZipFile, path: Path) -> tuple[dict[str, Any], Copied]:
     try:
         if archive.getinfo(_MANIFEST).file_size > _MANIFEST_BYTES_MAX:
             raise ValueError("its manifest is too large")
         found = orjson.loads(archive.read(_MANIFEST))
         if found["form"] != FORM:
             raise ValueError(f"its form is {found['form']}, and this version reads {FORM}")
-    except (KeyError, TypeError, ValueError, BadZipFile) as error:
+        return dict(found), Copied.of_json(found)
+    except (KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise InvalidInput(f"{path} is no backup of Timebell ({error})", field="file") from error
-    return dict(found)

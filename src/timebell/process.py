@@ -45,9 +45,11 @@ _LOOK_AT_SERVER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """What a process says when it is ready. `key` is there once, when the very first API key was made."""
+    """What a process says when it is ready. `key` is there once, when the very first API key was made; `apps` are the
+    names of those that were loaded."""
 
     place: Place
+    apps: frozenset[str] = frozenset()
     key: NewKey | None = None
     sandbox: Sandbox | None = None
 
@@ -147,7 +149,8 @@ class Process:
                 else:
                     front.open(only_a_node())
             self._bell = bell
-            self._on_ready(Ready(place=place, key=key, sandbox=self._sandbox))
+            apps = frozenset(app.name for app in loaded.registry.apps)
+            self._on_ready(Ready(place=place, apps=apps, key=key, sandbox=self._sandbox))
             waits = [] if self._engine is None else [self._engine.wait()]
             await _first_of(_ended(place), self._stopping.wait(), *waits)
 

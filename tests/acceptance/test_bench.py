@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -67,6 +70,45 @@ def test_http_is_measured_beside_plain_fastapi() -> None:
     assert isinstance(bulk, dict)
     assert bulk["size"] == 100
     assert bulk["jobs_per_s"] > 0
+
+
+def test_nothing_is_left_of_a_bench_that_is_terminated() -> None:
+    command = [sys.executable, "-m", "timebell", "bench", "http", "--requests", "1000000"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    servers: list[int] = []
+    try:
+        deadline = time.monotonic() + 60
+        while not any(is_listening(pid) for pid in servers) and time.monotonic() < deadline:
+            servers = [pid for pid in children_of(process.pid) if b"http_plain" in command_of(pid)]
+            time.sleep(0.05)
+        assert servers
+        process.terminate()
+        code = process.wait(30)
+        assert [command_of(pid) for pid in servers] == [b""]
+        assert code == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait(30)
+        for pid in servers:
+            if b"http_plain" in command_of(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def is_listening(pid: int) -> bool:
+    """The port is the last word of the command."""
+    port = command_of(pid).rstrip(b"\0").rpartition(b"\0")[2]
+    with socket.socket() as probe:
+        return port.isdigit() and probe.connect_ex(("127.0.0.1", int(port))) == 0
+
+
+def children_of(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in listed.read_text().split()] if listed.exists() else []
+
+
+def command_of(pid: int) -> bytes:
+    line = Path(f"/proc/{pid}/cmdline")
+    return line.read_bytes() if line.exists() else b""
 
 
 @pytest.mark.slow

@@ -72,6 +72,8 @@ def test_it_starts_and_serves_the_engine(place: Path, processes: list[Process]) 
     assert process.status("/docs") == 200
     assert process.status("/v1/jobs") == 401
     assert process.status("/api/schedules") == 404
+    assert "/v1/inbox" in process.words
+    assert "/api/schedules" not in process.words, "what is shown to be pasted has to work"
     assert process.stop() == 0, process.words
     assert "Traceback" not in process.words
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -190,6 +192,15 @@ async def test_the_restore_stands_in_the_audit_trail_which_still_holds(
         assert await admin.fetchval("SELECT count(*) FROM timebell.event_seals") == len(names) - 1
 
 
+async def test_a_file_has_its_name_once_it_is_on_the_disk(
+    database_url: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append((tmp_path / "all.zip").exists()))
+    await back_up(settings_of(database_url), tmp_path / "all.zip")
+    assert seen == [False]
+
+
 class TestRefusals:
     async def test_a_database_that_is_in_use_is_left_as_it_is(
         self, database_url: TestDatabase, provider: RecordingProvider, tmp_path: Path
@@ -221,7 +232,7 @@ class TestRefusals:
         async with staged(database_url, provider) as on:
             await on.told()
             await back_up(settings_of(database_url), whole)
-        for damage in ("cut", "other", "rows", "older"):
+        for damage in ("cut", "other", "rows", "older", "fields", "bytes"):
             _spoil(whole, spoilt, damage)
             with pytest.raises(InvalidInput):
                 await restore(settings_of(empty_database), spoilt)
@@ -241,6 +252,16 @@ class TestRefusals:
         assert list(tmp_path.iterdir()) == []
 
 
+def _with_a_wrong_byte(whole: Path) -> bytes:
+    """The first of the rows of a table, which then cannot be unpacked."""
+    content = bytearray(whole.read_bytes())
+    with ZipFile(whole) as archive:
+        header = archive.getinfo("timebell.job_log.copy").header_offset
+    name_length, extra_length = struct.unpack_from("<HH", content, header + 26)
+    content[header + 30 + name_length + extra_length] = 0xFF
+    return bytes(content)
+
+
 def _spoil(whole: Path, spoilt: Path, damage: str) -> None:
     if damage == "cut":
         spoilt.write_bytes(whole.read_bytes()[:-200])
@@ -248,12 +269,19 @@ def _spoil(whole: Path, spoilt: Path, damage: str) -> None:
     if damage == "other":
         spoilt.write_bytes(b"not a backup")
         return
+    if damage == "bytes":
+        spoilt.write_bytes(_with_a_wrong_byte(whole))
+        return
     with ZipFile(whole) as read, ZipFile(spoilt, "w", ZIP_DEFLATED) as write:
         for name in read.namelist():
             content = read.read(name)
             if name == "manifest.json" and damage == "older":
                 manifest = orjson.loads(content)
                 manifest["migrations"].pop()
+                content = orjson.dumps(manifest)
+            if name == "manifest.json" and damage == "fields":
+                manifest = orjson.loads(content)
+                del manifest["tables"][0]["columns"]
                 content = orjson.dumps(manifest)
             if name == "timebell.job_log.copy" and damage == "rows":
                 content = b"".join(content.splitlines(keepends=True)[1:])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.store.schedule_support import (
     DAY,
+    NOON,
     at,
     call,
     create,
@@ -21,7 +22,7 @@ from tests.store.schedule_support import (
     step,
 )
 from tests.store.support import NOW, StillClock, Tables
-from timebell.errors import InvalidInput, RecurrenceError
+from timebell.errors import InvalidInput, NotFound, RecurrenceError
 from timebell.kernel import Timebell
 
 FOURTH = local("2027-03-04T12:00")
@@ -130,6 +131,19 @@ async def test_a_split_that_is_refused_changes_nothing(
     assert await tables.value("SELECT revision FROM timebell.schedules") == 1
 
 
+async def test_an_occurrence_and_what_follows_are_left_out(bell: Timebell) -> None:
+    schedule = await daily(bell, count=5)
+    change = await call(bell, "end_before", schedule.id, FOURTH)
+    assert lists(change) == {"kept": {**at(2, ["start"]), **at(3)}, "withdrawn": days(4, 5, 6)}
+    assert (change.schedule.state, change.schedule.until_local) == ("active", local("2027-03-04T11:59:59"))
+    # It has no such occurrence any more, and so no later end either.
+    with pytest.raises(InvalidInput, match="no occurrence") as refusal:
+        await call(bell, "end_before", schedule.id, local("2027-03-05T12:00"))
+    assert refusal.value.field == "original_local"
+    ended = await call(bell, "end_before", schedule.id, NOON, "given up")
+    assert (ended.schedule.state, ended.schedule.state_reason) == ("ended", "given up")
+
+
 async def test_a_paused_schedule_owes_nothing(bell: Timebell, clock: StillClock, tables: Tables) -> None:
     schedule = await daily(bell, recurrence="FREQ=DAILY", steps=[step("start", 0)])
     paused = await call(bell, "pause", schedule.id, "on holiday", actor="anna")
@@ -169,6 +183,23 @@ async def test_what_has_ended_stays_ended(bell: Timebell, tables: Tables) -> Non
     for verb, options in (("edit", {"owner": "anna"}), ("resume", {}), ("pause", {}), ("end", {})):
         with pytest.raises(InvalidInput, match="has ended; create another"):
             await call(bell, verb, schedule.id, **options)
+
+
+async def test_what_has_ended_can_be_forgotten(bell: Timebell, tables: Tables) -> None:
+    schedule, other = await daily(bell), await daily(bell)
+    await call(bell, "override", schedule.id, FOURTH, skip=True)
+    with pytest.raises(NotFound, match="end it first"):
+        await call(bell, "forget", schedule.id)
+    await call(bell, "end", schedule.id)
+    await call(bell, "forget", schedule.id)
+    for table, column in (
+        ("schedules", "id"),
+        ("occurrences", "schedule_id"),
+        ("occurrence_overrides", "schedule_id"),
+    ):
+        left = await tables.rows(f"SELECT DISTINCT {column} AS id FROM timebell.{table}")
+        assert {row["id"] for row in left} <= {other.id}
+    assert len(await tables.rows("SELECT FROM timebell.occurrences")) == 4
 
 
 async def test_who_ends_a_schedule_cannot_say_that_it_ended_by_itself(bell: Timebell) -> None:
@@ -247,6 +278,16 @@ async def test_a_series_that_is_over_is_given_a_later_end(
         "active",
         ["2027-03-11T12:00", "2027-03-12T12:00", "2027-03-13T12:00"],
     )
+
+
+async def test_a_series_that_is_over_may_be_ended_for_good(bell: Timebell, clock: StillClock) -> None:
+    schedule = await daily(bell, steps=[step("start", 0)])
+    clock.now = NOW + 10 * DAY
+    await call(bell, "edit", schedule.id, owner="anna")
+    ended = await call(bell, "end", schedule.id, "deleted")
+    assert (ended.schedule.state, ended.schedule.state_reason) == ("ended", "deleted")
+    with pytest.raises(InvalidInput, match="has ended; create another"):
+        await call(bell, "edit", schedule.id, recurrence="FREQ=DAILY;COUNT=12")
 
 
 async def test_a_frequent_schedule_is_paused_whole(bell: Timebell, tables: Tables) -> None:

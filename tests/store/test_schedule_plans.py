@@ -111,11 +111,13 @@ async def test_no_verb_goes_through_a_whole_table(
         await bell.schedules.list(tx, owner="owner 1")
         await bell.schedules.list(tx, subject="subject 1")
     await call(bell, "end", id)
+    await call(bell, "forget", id)
     assert {
         "insert_occurrences",
         "lock_agendas",
         "withdraw_steps",
         "move_overrides",
+        "forget_schedule",
     } <= noted.statements.keys()
     assert await tables_read_through(owner, noted.statements) == []
     whole = Query(name="whole", text="SELECT count(payload) FROM timebell.schedules", parameters=())

@@ -179,6 +179,16 @@ async def test_an_advance_by_is_only_said_again_where_it_cannot_have_arrived(
     assert moved.now == datetime(2026, 3, 1, 1, tzinfo=UTC)
 
 
+async def test_an_advance_is_waited_for_as_long_as_it_says() -> None:
+    report = {"now": "2026-03-01T01:00:00Z", "ran": 1, "sent": 0, "failed": 0}
+    server = Server(*[said(200, report)] * 2)
+    async with server.client(seconds=3.0) as client:
+        await client.clock.advance(by=timedelta(days=365))
+        await client.clock.now()
+    patience = [request.extensions["timeout"]["read"] for request in server.asked]
+    assert patience == [600.0, 3.0]
+
+
 async def test_what_is_sent_and_how() -> None:
     server = Server(said(201, MADE), said(200, {"data": [], "next_cursor": None}), refusal(412, "x"))
     async with server.client() as client:
@@ -311,6 +321,7 @@ async def test_a_stream_from_a_place() -> None:
         ([refusal(503, "unavailable")] * 5, Refused),
         ([stream(OPENING.format(3), 'event: resync\nid: 3\ndata: {"after":"3"}\n\n')], ReadAnew),
         ([said(200, {"not": "a stream"})] * 5, NoAnswer),
+        ([stream() for _ in range(5)], NoAnswer),
     ],
 )
 async def test_a_stream_that_cannot_go_on(replies: list[Reply], failure: type[Exception]) -> None:
@@ -320,3 +331,11 @@ async def test_a_stream_that_cannot_go_on(replies: list[Reply], failure: type[Ex
     assert not server.replies
     if isinstance(raised.value, ReadAnew):
         assert raised.value.after == "3"
+
+
+async def test_a_stream_that_is_one_too_many_waits_as_long_as_it_is_told() -> None:
+    full = refusal(429, "too_many_streams", retry_after="30")
+    server = Server(full, stream(OPENING.format(0), entry(1)))
+    assert await take(server, 1) == [1]
+    [waited] = server.waits.seconds
+    assert 30 <= waited <= 38

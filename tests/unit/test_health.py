@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from timebell.errors import PortInUse
-from timebell.web import heads
+from timebell.web import heads, listening
 from timebell.web.listening import Front, Listener
 
 HOST = "127.0.0.1"
@@ -92,8 +92,8 @@ async def test_a_process_that_is_not_ready_says_why(ask: Ask, watched: Watched) 
 async def test_bad_questions(ask: Ask, request_: bytes, status: int) -> None:
     found, body = await ask(request_)
     assert found == status
-    if status == 400:
-        assert json.loads(body)["code"] == "malformed_http"
+    if status:
+        assert json.loads(body)["code"] == {400: "malformed_http", 405: "method_not_allowed"}[status]
     assert (await ask(b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
 
 
@@ -113,6 +113,15 @@ async def test_before_and_after_the_api_whoever_asks_is_told_to_come_again(
     await watched.front.close(1.0)
     status, body = await ask(question)
     assert (status, json.loads(body)["code"]) == (503, "stopping")
+
+
+async def test_where_too_many_are_under_way_nobody_is_told_that_it_is_starting(
+    ask: Ask, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "_IN_FLIGHT_MAX", 0)
+    watched.front.open(PlainTextResponse("jobs"))
+    status, body = await ask(b"GET /v1/jobs HTTP/1.1\r\n\r\n")
+    assert (status, json.loads(body)["code"]) == (503, "unavailable")
 
 
 async def test_what_is_being_answered_is_answered_to_the_end(ask: Ask, watched: Watched) -> None:

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from timebell.web import rates
-from timebell.web.access import Caller
 from timebell.web.problems import Problem
-from timebell.web.rates import Rates
+from timebell.web.rates import Rates, Who
 
 
 class Time:
@@ -18,11 +17,11 @@ class Time:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
-def caller(name: str = "a", tenant: str = "default") -> Caller:
-    return Caller(tenant=tenant, name=name, scope="read")
+def caller(name: str = "a", tenant: str = "default") -> Who:
+    return tenant, name
 
 
-def taken(rate: Rates, who: Caller) -> int:
+def taken(rate: Rates, who: Who) -> int:
     """How many requests are let through before one is refused."""
     for count in range(10_000):
         try:
@@ -33,7 +32,7 @@ def taken(rate: Rates, who: Caller) -> int:
 
 
 def test_a_bucket_fills_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rate = Time(monkeypatch), Rates(60)
+    clock, rate = Time(monkeypatch), Rates(60, "key")
     assert taken(rate, caller()) == 60
     clock.now += 7
     assert taken(rate, caller()) == 7
@@ -42,7 +41,7 @@ def test_a_bucket_fills_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_whoever_is_refused_hears_how_long_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rate = Time(monkeypatch), Rates(6)
+    clock, rate = Time(monkeypatch), Rates(6, "key")
     assert taken(rate, caller()) == 6
     with pytest.raises(Problem) as refused:
         rate.take(caller())
@@ -54,14 +53,14 @@ def test_whoever_is_refused_hears_how_long_to_wait(monkeypatch: pytest.MonkeyPat
 
 def test_each_key_of_each_tenant_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     Time(monkeypatch)
-    rate = Rates(3)
+    rate = Rates(3, "key")
     assert [taken(rate, each) for each in (caller(), caller("b"), caller("a", "acme"))] == [3, 3, 3]
 
 
 def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     Time(monkeypatch)
     monkeypatch.setattr(rates, "_REMEMBERED_MAX", 2)
-    rate = Rates(1)
+    rate = Rates(1, "key")
     for name in ("a", "b", "c"):
         assert taken(rate, caller(name)) == 1
     # The first was forgotten, and begins anew.

@@ -8,6 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from timebell.errors import ConfigurationError
 from timebell.web.routes import Route
 from timebell.web.switch import Switch
 
@@ -91,3 +92,12 @@ async def test_a_path_leads_to_its_operation(switch: Switch, method: str, path: 
 )
 async def test_what_it_does_not_know_goes_to_the_framework(switch: Switch, method: str, path: str) -> None:
     assert await ask(switch, method, path) == "framework"
+
+
+def test_nobody_takes_the_place_of_another(switch: Switch) -> None:
+    async def endpoint(request: Request) -> Response:
+        return Response()
+
+    again = Route(method="GET", path="/v1/jobs/{number}", run=operation, summary="", tag="")
+    with pytest.raises(ConfigurationError, match=r"GET /v1/jobs/\{number\} is answered twice"):
+        switch.add(again, endpoint)

@@ -60,6 +60,14 @@ async def test_nobody_bears_the_fault_of_another() -> None:
     assert isinstance(second, ValueError)
 
 
+async def test_what_may_have_been_done_is_not_done_again() -> None:
+    statement = Statement(broken=frozenset({2}))
+    double = Together(statement.run, unsure=(ValueError,))
+    answers = await asyncio.gather(double(1), double(2), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [ValueError, ValueError]
+    assert statement.batches == [[1, 2]]
+
+
 async def test_who_gave_up_is_not_asked_for() -> None:
     statement = Statement()
     double = Together(statement.run)

@@ -82,11 +82,12 @@ async def open_site(
     apps: Sequence[App] = (APP,),
     clock: Clock | None = None,
     gate: Gate | None = None,
+    connections: int = 10,
     reporters: Mapping[str, Reporter] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Site]:
-    """`routes` come beside those of `/v1` and of the apps; `settings` are fields of `Settings`. With the clock of a
-    sandbox it is one, and nothing happens by itself."""
+    """`routes` come beside those of `/v1` and of the apps, `connections` are what requests share; `settings` are fields
+    of `Settings`. With the clock of a sandbox it is one, and nothing happens by itself."""
     clock = clock or SystemClock()
     is_sandbox = isinstance(clock, SandboxClock)
     registry = registry_of(apps, captured_providers() if is_sandbox else ())
@@ -94,7 +95,10 @@ async def open_site(
     async with AsyncExitStack() as stack:
         databases = []
         for url, is_walled in ((database.api_url, True), (database.url, False)):
-            opened = await Database.open(url, is_walled=is_walled, gate=gate if is_walled else None)
+            size = connections if is_walled else 10
+            opened = await Database.open(
+                url, size=size, is_walled=is_walled, gate=gate if is_walled else None
+            )
             stack.push_async_callback(opened.close)
             databases.append(opened)
         walled, worker = [

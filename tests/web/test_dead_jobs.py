@@ -82,6 +82,15 @@ async def test_one_is_revived_with_another_payload(site: Site) -> None:
     assert (entry["reason"], entry["actor"][:12]) == ("revived", "key:tb_live_")
 
 
+async def test_a_job_of_timebells_own_keeps_its_payload(site: Site) -> None:
+    [id] = await buried(site, 1, kind="notify.deliver", queue="notify", payload='{"a": 1}')
+    path, body = f"/v1/dead-jobs/{id}/revive", {"payload": {"a": 2}}
+    content = problem(await site.post(path, body, headers=once("a")), 422, "invalid_input")
+    assert [error["pointer"] for error in content["errors"]] == ["/payload"]
+    assert (await site.post(path, headers=once("a"))).json() == {"ids": [id]}
+    assert (await site.tables.job(UUID(id)))["payload_text"] == '{"a": 1}'
+
+
 async def test_one_whose_key_stands_for_another_stays_dead(site: Site) -> None:
     [id] = await buried(site, 1, key="welcome")
     await site.post("/v1/jobs", {"kind": "office.ring", "key": "welcome", "delay": "PT1H"})

@@ -16,6 +16,7 @@ import pytest_asyncio
 from tests.web.bells import ROUTES
 from tests.web.support import Site, open_site, problem
 from timebell.clock import ManualClock
+from timebell.kernel import Enqueue
 from timebell.testing.database import TestDatabase
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -90,6 +91,23 @@ async def test_a_key_belongs_to_one_request(site: Site) -> None:
         headers={"idempotency-key": '"k1"', "content-type": "application/json"},
     )
     assert same.headers["idempotent-replayed"] == "true"
+
+
+async def test_what_is_sent_to_an_operation_without_a_body_is_not_minded(site: Site) -> None:
+    async with site.bell.transaction() as tx:
+        person = await site.surface.notify.recipients.add(tx, name="me")
+    answers = [
+        await site.ask(
+            "POST",
+            f"/api/bells/{ID}/ring",
+            actor=person.id,
+            content=b"[" * deep + b"]" * deep,
+            headers={"idempotency-key": "k"},
+        )
+        for deep in (500, 0)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[1].headers["idempotent-replayed"] == "true"
 
 
 @pytest.mark.req("M-8.3")
@@ -202,3 +220,31 @@ async def test_requests_with_one_key_at_once_are_executed_once(site: Site) -> No
 @pytest.mark.slow
 async def test_many_keys_under_pressure_are_executed_once_each(site: Site) -> None:
     await hammer(site, keys=200, times=50)
+
+
+class LostAnswer:
+    """Once it is armed, the answer to the next commit is lost on its way."""
+
+    is_armed = False
+
+    async def before(self, name: str) -> None:
+        """Nothing is lost before it was said."""
+
+    async def after(self, name: str) -> None:
+        if self.is_armed and name == "COMMIT":
+            self.is_armed = False
+            raise ConnectionResetError
+
+
+async def test_jobs_that_came_together_are_not_written_again_when_the_answer_is_lost(
+    database_url: TestDatabase,
+) -> None:
+    lost = LostAnswer()
+    async with open_site(database_url, gate=lost) as site:
+        lost.is_armed = True
+        answers = await asyncio.gather(
+            *(site.surface.jobs.enqueue("default", Enqueue(kind="office.ring")) for _ in range(3)),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [ConnectionResetError] * 3
+        assert await job_count(site) == 3

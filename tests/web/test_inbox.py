@@ -60,6 +60,7 @@ async def test_a_person_reads_and_marks_what_came(sandbox: Site) -> None:
         assert [line["seq"] for line in found] == seqs
     newest = (await sandbox.get("/v1/inbox?sort=-seq&limit=2", actor=ada)).json()
     assert ([line["seq"] for line in newest["data"]], newest["next_cursor"]) == ([3, 2], "2")
+    assert (await sandbox.get("/v1/inbox?sort=-created_at&limit=2", actor=ada)).json() == newest
     after = (await sandbox.get("/v1/inbox?cursor=2", actor=ada)).json()
     assert ([line["seq"] for line in after["data"]], after["has_more"]) == ([3], False)
 

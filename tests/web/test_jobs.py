@@ -107,6 +107,19 @@ async def test_jobs_that_are_refused(site: Site, body: dict[str, Any], pointer: 
     assert await site.tables.jobs() == []
 
 
+@pytest.mark.parametrize("kind", ["notify.deliver", "notify.apply_reports", "timebell.check"])
+async def test_timebells_own_kinds_are_refused(site: Site, kind: str) -> None:
+    """Nobody checks their payloads again, and there are routes that write them."""
+    content = problem(await site.post("/v1/jobs", {"kind": kind}), 422, "invalid_input")
+    [error] = content["errors"]
+    assert error["pointer"] == "/kind"
+    assert "POST /v1/notifications" in error["message"]
+    bulk = (await site.post("/v1/jobs/bulk", {"jobs": [{"kind": kind}, {"kind": "office.ring"}]})).json()
+    assert [line["refusal"] is None for line in bulk["data"]] == [False, True]
+    assert bulk["data"][0]["refusal"]["errors"][0]["pointer"] == "/jobs/0/kind"
+    assert [job["kind"] for job in await site.tables.jobs()] == ["office.ring"]
+
+
 async def test_of_many_jobs_each_is_taken_or_refused_by_itself(site: Site) -> None:
     await make(site, key="taken", payload={"a": 1})
     jobs: list[Any] = [{"kind": "office.ring", "delay": "PT1H", "subject": f"s:{n}"} for n in range(300)]

@@ -58,6 +58,10 @@ async def test_what_is_shared_is_told_of_each(document: Document) -> None:
     assert ring["Idempotency-Key"]["required"] is True
     assert "Timebell-Actor" in ring
     assert ring["id"]["schema"]["format"] == "uuid"
+    bell = document["paths"]["/api/bells/{id}"]["get"]
+    assert "content" not in bell["responses"]["304"]
+    assert "304" not in document["paths"]["/api/bells"]["get"]["responses"]
+    assert "429" in document["paths"]["/u/{token}"]["get"]["responses"]
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     assert "HTTPValidationError" not in document["components"]["schemas"]
 

@@ -55,6 +55,15 @@ async def test_what_no_policy_can_say_is_refused(site: Site, body: dict[str, obj
     assert refused.json()["errors"][0]["pointer"].startswith(pointer)
 
 
+async def test_whatever_the_document_calls_a_sender_is_taken(site: Site) -> None:
+    document = (await site.get("/openapi.json", key=None)).json()
+    [sender, _] = document["components"]["schemas"]["PolicyEdit"]["properties"]["sender"]["anyOf"]
+    said = dict.fromkeys(sender["propertyNames"]["enum"], "ada@example.org")
+    changed = await site.ask("PATCH", "/v1/policy", json={"sender": said}, key="admin")
+    assert changed.status_code == 200, changed.text
+    assert changed.json()["sender"] == said
+
+
 async def test_a_policy_is_decided_with_an_admin_key(site: Site) -> None:
     problem(await site.ask("PATCH", "/v1/policy", json={}, key="write"), 403, "scope_missing")
 

@@ -41,6 +41,15 @@ async def test_a_recipient_is_answered_with_the_documented_fields(site: Site) ->
     assert (await site.get("/v1/recipients?external_id=user-8")).json()["data"] == []
 
 
+async def test_the_list_is_read_by_pages_from_either_end(site: Site) -> None:
+    made = [(await person(site))["id"] for _ in range(3)]
+    for sort, ids in (("created_at", made), ("-created_at", made[::-1])):
+        page = (await site.get(f"/v1/recipients?sort={sort}&limit=2")).json()
+        rest = (await site.get(f"/v1/recipients?sort={sort}&cursor={page['next_cursor']}")).json()
+        assert [one["id"] for one in page["data"] + rest["data"]] == ids
+        assert (page["has_more"], rest["has_more"]) == (True, False)
+
+
 async def test_who_is_bare_has_the_defaults(site: Site) -> None:
     made = await person(site)
     assert (made["timezone"], made["language"], made["quiet_hours"]) == ("UTC", "en", None)
@@ -104,8 +113,38 @@ async def test_an_address_comes_and_goes_and_its_secret_is_never_shown(site: Sit
         assert "whsec_" not in response.text
     assert (await site.ask("DELETE", f"{path}/{added.json()['id']}")).status_code == 204
     problem(await site.ask("DELETE", f"{path}/{added.json()['id']}"), 404, "not_found")
-    bad = await site.post(path, {**WEBHOOK, "detail": {}})
-    assert problem(bad, 422, "invalid_input")["errors"][0]["pointer"] == "/address/secret"
+
+
+async def test_what_is_wrong_with_an_address_is_named_as_it_was_sent(site: Site) -> None:
+    made = await person(site)
+    push = {"kind": "push", "value": "https://push.example/1"}
+    for address, pointer in (
+        ({**WEBHOOK, "detail": {}}, "/detail/secret"),
+        ({**WEBHOOK, "value": "hooks.example"}, "/value"),
+        ({"kind": "phone", "value": "0170 1"}, "/value"),
+        ({**push, "value": "http://push.example/1"}, "/value"),
+        (push, "/detail/keys"),
+        ({**push, "detail": {"keys": {"p256dh": "AA"}}}, "/detail/keys/p256dh"),
+    ):
+        bad = await site.post(f"/v1/recipients/{made['id']}/addresses", address)
+        [error] = problem(bad, 422, "invalid_input")["errors"]
+        assert error["pointer"] == pointer
+
+
+async def test_what_is_taken_back_twice_with_one_key_is_answered_alike(site: Site) -> None:
+    """An answer may be lost, and a client that asks again must not hear that there was nothing to take back."""
+    made = await person(site, email="ada@example.org")
+    path = f"/v1/recipients/{made['id']}"
+    await site.post(f"{path}/opt-outs", {"topic": "news"})
+    await site.post("/v1/suppressions", {"channel": "email", "address": "ada@example.org"})
+    for what in (
+        f"{path}/opt-outs?topic=news",
+        f"{path}/addresses/{made['addresses'][0]['id']}",
+        "/v1/suppressions?channel=email&address=ada@example.org",
+    ):
+        answers = [await site.ask("DELETE", what, headers={"idempotency-key": "once"}) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [204, 204], what
+        assert answers[1].headers["idempotent-replayed"] == "true"
 
 
 @pytest.mark.req("X-C12")

@@ -49,6 +49,8 @@ class TestBodies:
             rb'{"name": "x", "notes": {"\u0000": 1}}',
             b'{"name": "x", "notes": ' + b'{"a":' * 40 + b"1" + b"}" * 40 + b"}",
             b"[" * 100_000,
+            b"[" * 40 + b'"' + rb"\"" * 100_000,
+            b"{" + b"".join(b'"%x":1,' % number for number in range(27_000)) + b'"z":1,"z":2}',
         ],
     )
     async def test_json_that_readers_may_read_differently_is_refused_quickly(
@@ -121,14 +123,17 @@ class TestQueriesAndPaths:
             ("limit=501", "?limit"),
             ("limit=x", "?limit"),
             ("limit=1&limit=2", "?limit"),
+            ("&".join(f"{number:x}" for number in range(12_000)) + "&z&z", "?z"),
             ("cursor=", "?cursor"),
             ("colour=red", "?colour"),
-            ("cursor=a%00b", "?cursor"),
+            ("limit=7&cursor=a%00b", "?cursor"),
         ],
     )
-    async def test_parameters_that_are_refused(self, site: Site, query: str, pointer: str) -> None:
+    async def test_parameters_that_are_refused_quickly(self, site: Site, query: str, pointer: str) -> None:
+        began = time.perf_counter()
         found = problem(await site.get(f"/api/bells?{query}"), 422, "invalid_input")
         assert [error["pointer"] for error in found["errors"]] == [pointer]
+        assert time.perf_counter() - began < 1.0
 
     async def test_parameters_are_read(self, site: Site) -> None:
         assert (await site.get("/api/bells?limit=7")).json()["limit"] == 7
@@ -141,7 +146,9 @@ class TestQueriesAndPaths:
         answered = await site.post("/api/bells?dry_run=true", {"name": "x"})
         assert (answered.status_code, answered.json()["name"]) == (201, "x")
         assert await site.tables.value("SELECT count(*) FROM timebell.jobs") == 0
-        problem(await site.post("/api/bells?dry_run=maybe", {"name": "x"}), 422, "invalid_input")
+        for unclear in ("dry_run=maybe", "dry_run=true&dry_run=false"):
+            problem(await site.post(f"/api/bells?{unclear}", {"name": "x"}), 422, "invalid_input")
+        assert await site.tables.value("SELECT count(*) FROM timebell.jobs") == 0
         problem(await site.ask("DELETE", f"/api/bells/{ID}?dry_run=true"), 422, "invalid_input")
 
 
@@ -240,6 +247,20 @@ class TestLimits:
             # Others have their own, and refusals of theirs count.
             wrong = await site.get("/api/bells?limit=0", key="write")
             assert wrong.headers["ratelimit"] == '"key";r=2;t=60'
+            known = await site.get(f"/api/bells/{ID}", key="write", headers={"if-none-match": "*"})
+            assert (known.status_code, known.headers["ratelimit"]) == (304, '"key";r=1;t=60')
+            beyond = await site.get("/v1/keys", key="write")
+            assert (beyond.status_code, beyond.headers["ratelimit"]) == (403, '"key";r=0;t=60')
+
+    async def test_an_address_that_needs_no_key_waits_too(self, database_url: TestDatabase) -> None:
+        async with open_site(database_url, requests_per_minute=2) as site:
+            for _ in range(2):
+                problem(await site.get("/u/forged", key=None), 404, "not_found")
+            refused = await site.get("/u/forged", key=None)
+            problem(refused, 429, "rate_limited")
+            assert refused.headers["ratelimit"] == '"address";r=0;t=60'
+            # The link of another is another's.
+            problem(await site.get("/u/another", key=None), 404, "not_found")
 
 
 class TestActors:

@@ -66,7 +66,8 @@ def locals_of(lines: list[dict[str, Any]]) -> list[str]:
 
 
 async def test_a_schedule_is_planned_at_once_and_shown_as_it_is(site: Site) -> None:
-    response = await site.post("/v1/schedules", WEEKLY, headers={"x-correlation-id": "cause-1"})
+    body = {**WEEKLY, "correlation_id": None}
+    response = await site.post("/v1/schedules", body, headers={"x-correlation-id": "cause-1"})
     assert response.status_code == 201, response.text
     made = response.json()
     assert response.headers["etag"] == '"rev-1"'
@@ -130,6 +131,11 @@ async def test_a_dry_run_tells_everything_and_keeps_nothing(site: Site) -> None:
         ),
         ({"steps": [{"key": "a", "kind": "nobody.knows", "offset": "PT0S"}]}, "unknown_kind", "/steps"),
         ({"steps": [{"key": "a", "kind": "Ring!", "offset": "PT0S"}]}, "invalid_input", "/steps/0/kind"),
+        (
+            {"steps": [{"key": "a", "kind": "notify.deliver", "offset": "PT0S"}]},
+            "invalid_input",
+            "/steps/0/kind",
+        ),
         (
             {"steps": [{"key": "a", "kind": "office.ring", "offset": "PT0S", "grace": "PT1H"}]},
             "invalid_input",

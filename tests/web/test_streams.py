@@ -389,6 +389,9 @@ class TestAccess:
             async with listening(site, path, key=None, token=token) as heard:
                 await heard.next()
                 assert heard.status == status, (path, token)
+        # Naming a person is for keys.
+        async with listening(site, INBOX, key=None, token=events, actor=ada) as heard:
+            await refusal(heard, 400, "actor_required")
         for token in (mine, events):
             assert (await site.get("/v1/keys", key=token)).status_code == 401
             assert (await site.get(f"/v1/keys?token={token}", key=None)).status_code == 401

@@ -90,6 +90,8 @@ async def test_a_preview_shows_what_somebody_would_get(site: Site) -> None:
         ),
         ({"channel": "email", "reader": {"language": "klingonisch"}}, 422, "invalid_input"),
         ({"channel": "email", "recipient_id": UNHEARD_OF}, 404, "not_found"),
+        ({"channel": "email", "recipient_id": UNHEARD_OF, "reader": {}}, 422, "invalid_input"),
+        ({"channel": "email", "draft": SHIPPED, "version": 1}, 422, "invalid_input"),
         ({"channel": "email", "draft": {"texts": []}}, 422, "invalid_input"),
         (
             {"channel": "sms", "draft": {"texts": [{"channel": "sms", "language": "en", "body": "{{ x }}"}]}},
@@ -112,6 +114,24 @@ async def test_a_template_that_would_fail_is_refused_when_it_is_saved(site: Site
     assert "order" in problem(refused, 422, "invalid_template")["detail"]
     problem(await site.ask("PUT", "/v1/templates/UPPER", json=SHIPPED), 422, "invalid_template")
     problem(await site.get("/v1/templates/no.such"), 404, "not_found")
+
+
+async def test_what_is_refused_of_a_template_is_named_by_its_place(site: Site) -> None:
+    sms = {"channel": "sms", "language": "en", "body": "Hi"}
+    for body, pointer in (
+        ({"texts": [sms, {**sms, "language": "de_at", "body": "{{ x }}"}]}, "/texts/1"),
+        ({"texts": [sms, {**sms, "language": "de", "body": "{% no %}"}]}, "/texts/1/body"),
+        ({"texts": [sms, {**sms, "language": "klingonisch"}]}, "/texts/1/language"),
+        ({"texts": [sms], "variables": [{"name": "a"}, {"name": "b.c", "default": 1}]}, "/variables/1"),
+    ):
+        refused = await site.ask("PUT", "/v1/templates/order.shipped", json=body)
+        assert problem(refused, 422, "invalid_template")["errors"][0]["pointer"] == pointer
+        drafted = {"channel": "sms", "draft": body}
+        refused = await site.post("/v1/templates/order.shipped/preview", drafted)
+        assert problem(refused, 422, "invalid_template")["errors"][0]["pointer"] == f"/draft{pointer}"
+    nowhere = {"channel": "sms", "draft": {"texts": [sms]}, "reader": {"timezone": "Mars/Olympus"}}
+    refused = await site.post("/v1/templates/order.shipped/preview", nowhere)
+    assert problem(refused, 422, "unknown_timezone")["errors"][0]["pointer"] == "/reader/timezone"
 
 
 async def test_a_test_is_told_at_once(database_url: TestDatabase) -> None:

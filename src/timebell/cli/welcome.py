@@ -29,24 +29,23 @@ def welcome(settings: Settings, ready: Ready) -> Iterator[str]:
     else:
         yield "  your API key was shown at the first start; `timebell keys create NAME` makes another"
         known = "KEY=..."
-    if ready.sandbox is None:
-        yield "Three lines to paste: somebody to remind, a reminder every minute, and their inbox."
-        start = "'$(date -u +%Y-%m-%dT%H:%M:00)'"
-    else:
-        now = f"{ready.sandbox.now:%Y-%m-%dT%H:%M:%SZ}"
-        yield f"  this is a sandbox: it is {now} until you let time pass, and nothing leaves"
-        yield "Lines to paste: somebody to remind, a reminder every minute, an hour that passes, and their inbox."
-        start = f"{ready.sandbox.now:%Y-%m-%dT%H:%M:00}"
+    start = "'$(date -u +%Y-%m-%dT%H:%M:00)'"
+    if ready.sandbox is not None:
+        now = ready.sandbox.now
+        yield f"  this is a sandbox: it is {now:%Y-%m-%dT%H:%M:%SZ} until you let time pass, and nothing leaves"
+        start = f"{now:%Y-%m-%dT%H:%M:00}"
+    yield "Lines to paste, one after the other:"
     yield (
         f'  {known}; ME=$(curl -s {address}/v1/recipients -H "Authorization: Bearer $KEY" '
         """-H 'Content-Type: application/json' -d '{"name": "me"}' | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')"""
     )
-    yield (
-        f'  curl -s {address}/api/schedules -H "Authorization: Bearer $KEY" -H "Timebell-Actor: $ME" '
-        """-H 'Content-Type: application/json' -d '{"kind": "reminder", "title": "Stretch", "tz": "UTC", """
-        f""""start_local": "{start}", "rrule": "FREQ=MINUTELY;COUNT=5", """
-        """"notify_offsets_min": [0]}'"""
-    )
+    if "reminders" in ready.apps:
+        yield (
+            f'  curl -s {address}/api/schedules -H "Authorization: Bearer $KEY" -H "Timebell-Actor: $ME" '
+            """-H 'Content-Type: application/json' -d '{"kind": "reminder", "title": "Stretch", "tz": "UTC", """
+            f""""start_local": "{start}", "rrule": "FREQ=MINUTELY;COUNT=5", """
+            """"notify_offsets_min": [0]}'"""
+        )
     if ready.sandbox is not None:
         yield (
             f'  curl -s {address}/v1/clock/advance -H "Authorization: Bearer $KEY" '

@@ -27,8 +27,9 @@ _LONGEST_TOLD_DELAY: Final = 60.0
 class Refused(TimebellError):
     """The server refused. `code` says why in one word, `errors` which field, and the log has the `correlation_id`."""
 
-    def __init__(self, status: int, content: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, content: Mapping[str, Any], retry_after: str = "") -> None:
         self.status = status
+        self.retry_after = retry_after
         self.code = str(content.get("code", "unknown"))
         self.detail = str(content.get("detail", ""))
         self.errors: Sequence[Mapping[str, str]] = content.get("errors", [])
@@ -86,13 +87,14 @@ class Caller:
         if body is not None:
             content = _dump(body)
             headers["content-type"] = "application/json"
+        patience = seconds or self._seconds
         request = self._http.build_request(
-            method, path, content=content, params=_params(query), headers=headers
+            method, path, content=content, params=_params(query), headers=headers, timeout=patience
         )
         for attempt in range(1, self.attempts + 1):
             is_last = attempt == self.attempts
             try:
-                async with asyncio.timeout(seconds or self._seconds):
+                async with asyncio.timeout(patience):
                     response = await self._http.send(request)
             except (httpx2.TransportError, TimeoutError) as error:
                 if is_last or not (may_repeat or isinstance(error, _NOT_SENT)):
@@ -101,14 +103,13 @@ class Caller:
                 continue
             if is_last or not _is_for_later(response, may_repeat):
                 return content_of(response)
-            await self.wait(attempt, response)
+            await self.wait(attempt, _retry_after(response))
         raise AssertionError("the last attempt answers or raises")
 
-    async def wait(self, attempt: int, response: httpx2.Response | None = None) -> None:
+    async def wait(self, attempt: int, retry_after: str = "") -> None:
         """As long as the server asks for, or a little longer each time, and never all callers equally long."""
-        told = "" if response is None else response.headers.get("retry-after", "")
-        if told.isascii() and told.isdecimal():
-            seconds = min(float(told), _LONGEST_TOLD_DELAY)
+        if retry_after.isascii() and retry_after.isdecimal():
+            seconds = min(float(retry_after), _LONGEST_TOLD_DELAY)
         else:
             seconds = min(_FIRST_DELAY * 2 ** min(attempt - 1, 20), _LONGEST_DELAY)
         await self._clock.sleep(seconds * (1 + self._chance.fraction() / 4))
@@ -138,8 +139,12 @@ def content_of(response: httpx2.Response) -> Any:
     if not response.is_success:
         # What stands between here and the server has errors of its own, and other words for them.
         told = content if isinstance(content, dict) else {"detail": response.text[:200]}
-        raise Refused(response.status_code, told)
+        raise Refused(response.status_code, told, _retry_after(response))
     return content
+
+
+def _retry_after(response: httpx2.Response) -> str:
+    return response.headers.get("retry-after", "")
 
 
 def is_for_later(error: Refused) -> bool:

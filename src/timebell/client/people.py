@@ -188,6 +188,8 @@ class Inbox:
         last_id = None if after is None else str(after)
         failures = 0
         while True:
+            failures += 1
+            retry_after = ""
             try:
                 async with self._caller.stream(
                     "/v1/inbox/stream", actor=self._actor, last_id=last_id
@@ -201,15 +203,17 @@ class Inbox:
                             break
                         if event.data:
                             yield InboxEntry.model_validate(orjson.loads(event.data))
+                if failures >= self._caller.attempts:
+                    raise NoAnswer(f"the stream ended {failures} times in a row without a word")
             except httpx2.TransportError as error:
-                failures += 1
+                failures = max(failures, 1)
                 if failures >= self._caller.attempts:
                     raise NoAnswer(f"the stream was lost {failures} times in a row: {error}") from error
             except Refused as error:
-                failures += 1
+                retry_after = error.retry_after
                 if not is_for_later(error) or failures >= self._caller.attempts:
                     raise
-            await self._caller.wait(failures + 1)
+            await self._caller.wait(failures + 1, retry_after)
 
 
 class PersonSchedules:

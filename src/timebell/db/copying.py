@@ -7,6 +7,7 @@ the server is, and cannot fill a table behind row-level security.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Final
@@ -154,7 +155,7 @@ async def _read(connection: Connection, table: TableCopy, archive: ZipFile) -> N
             said = await connection.copy_to_table(
                 table.name, schema_name=table.schema, columns=table.columns, source=_chunks(member)
             )
-    except (KeyError, BadZipFile, EOFError) as error:
+    except (KeyError, BadZipFile, EOFError, zlib.error) as error:
         raise InvalidInput(f"{table.member} is damaged ({error}); use another copy of the file") from error
     except asyncpg.PostgresError as error:
         raise DatabaseError(f"{table.schema}.{table.name} does not take its rows back: {error}") from error

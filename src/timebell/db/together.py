@@ -15,14 +15,19 @@ class Together(Generic[Asked, Answered]):
     """Gathers what is asked while an earlier batch is under way, and asks for all of it at once.
 
     Whoever asks alone waits for nobody. A batch that fails is asked again one by one, so that nobody bears the fault of
-    another.
+    another; unless it is one of `unsure`, after which it may have been done all the same, and must not be done twice.
     """
 
     def __init__(
-        self, run: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]], *, most: int = 500
+        self,
+        run: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]],
+        *,
+        most: int = 500,
+        unsure: tuple[type[Exception], ...] = (),
     ) -> None:
         self._run = run
         self._most = most
+        self._unsure = unsure
         self._waiting: deque[tuple[Asked, asyncio.Future[Answered]]] = deque()
         self._current: asyncio.Task[None] | None = None
 
@@ -56,11 +61,13 @@ class Together(Generic[Asked, Answered]):
         try:
             answers = await self._run([asked for asked, _ in batch])
         except Exception as error:
-            if len(batch) > 1:
+            if len(batch) > 1 and not isinstance(error, self._unsure):
                 for one in batch:
                     await self._ask([one])
-            elif not batch[0][1].done():
-                batch[0][1].set_exception(error)
+                return
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
             return
         except BaseException:
             for _, answer in batch:

@@ -54,6 +54,10 @@ class ScheduleStore(Statements):
         rows = await self._run(session, "lock_schedule", tenant=tenant, id=id)
         return rows[0] if rows else None
 
+    async def forget_schedule(self, session: Session, *, tenant: str, id: UUID) -> bool:
+        """Whether there was one that has ended."""
+        return bool(await self._run(session, "forget_schedule", tenant=tenant, id=id))
+
     async def read_schedule(self, session: Session, *, tenant: str, id: UUID) -> Row | None:
         rows = await self._run(session, "read_schedule", tenant=tenant, id=id)
         return rows[0] if rows else None

@@ -123,6 +123,27 @@ class Schedules(ScheduleReader):
                 return await self._edit(edit, held, changes)
             return await self._split(edit, held, one, changes)
 
+    async def end_before(
+        self,
+        tx: Transaction,
+        id: UUID,
+        original_local: datetime,
+        reason: str = "ended",
+        *,
+        fold: int = 0,
+        actor: str | None = None,
+    ) -> ScheduleChange:
+        """Leave this occurrence and all that follow out. A schedule that begins with this occurrence is ended."""
+        held = await self._lock(tx, id)
+        check_name("reason", reason, longest=REASON_MAX, required=True)
+        check_name("actor", actor)
+        one = coming(held.schedule, held.overrides, original_local, fold, held.now)
+        if is_first(facts_of(held.schedule), one):
+            return await self.end(tx, id, reason, actor=actor)
+        edit = Edit(tx=tx, now=held.now, reason=reason, actor=actor)
+        async with tx.all_or_nothing():
+            return await self._edit(edit, held, older_part(held.schedule, one), is_checked=True)
+
     async def override(
         self,
         tx: Transaction,
@@ -198,6 +219,13 @@ class Schedules(ScheduleReader):
     ) -> ScheduleChange:
         """Owe nothing ever again. The schedule and its past stay readable."""
         return await self._change_state(tx, id, "ended", reason, actor)
+
+    async def forget(self, tx: Transaction, id: UUID) -> None:
+        """Remove a schedule that has ended, and its past. What was done stays in the log as long as that is kept."""
+        check_transaction(tx)
+        check_id("id", id)
+        if not await self._store.forget_schedule(tx.session, tenant=tx.tenant, id=id):
+            raise NotFound(f"this tenant has no schedule {id} that has ended; end it first")
 
     async def replan(
         self, tx: Transaction, id: UUID, *, reason: str, actor: str | None = None
@@ -294,7 +322,7 @@ class Schedules(ScheduleReader):
     async def _change_state(
         self, tx: Transaction, id: UUID, state: ScheduleState, reason: str | None, actor: str | None
     ) -> ScheduleChange:
-        held = await self._lock(tx, id)
+        held = await self._lock(tx, id, is_revived=state == "ended")
         check_name("reason", reason, longest=REASON_MAX, required=state != "active")
         check_name("actor", actor)
         if state == "ended" and reason == OVER:

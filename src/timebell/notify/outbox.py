@@ -22,8 +22,6 @@ from timebell.notify.outbox_store import OutboxStore
 from timebell.notify.provider import Channel
 from timebell.notify.recipient_checks import check_recipient_id, checked_channel
 
-_READ = "outbox"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxLine:
@@ -56,25 +54,29 @@ class Outbox:
         tenant: str = DEFAULT_TENANT,
         recipient: UUID | None = None,
         channel: Channel | None = None,
+        newest_first: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[OutboxLine]:
-        """What was captured, the oldest first."""
+        """What was captured, the oldest first unless asked otherwise."""
         check_name("tenant", tenant, required=True)
         if recipient is not None:
             check_recipient_id(recipient, "recipient")
         check_limit(limit)
-        after = decode_cursor(_READ, cursor)
+        read = "outbox.back" if newest_first else "outbox"
+        place = decode_cursor(read, cursor).id
+        filters: dict[str, object] = {
+            "tenant": tenant,
+            "recipient_id": recipient,
+            "channel": None if channel is None else checked_channel(channel),
+            "limit": limit,
+        }
         async with self._bell.database.connection() as session:
-            rows = await self._store.list_outbox(
-                session,
-                tenant=tenant,
-                recipient_id=recipient,
-                channel=None if channel is None else checked_channel(channel),
-                after=after.id,
-                limit=limit,
-            )
-        return page_of(_READ, rows, limit, _line_of)
+            if newest_first:
+                rows = await self._store.list_outbox_back(session, before=place, **filters)
+            else:
+                rows = await self._store.list_outbox(session, after=place, **filters)
+        return page_of(read, rows, limit, _line_of)
 
 
 def _line_of(row: Row) -> OutboxLine:

@@ -41,6 +41,11 @@ class RecipientStore(NotifyStore):
     ) -> Sequence[Row]:
         return await self._run(session, "list_recipients", tenant=tenant, after=after, limit=limit)
 
+    async def list_recipients_back(
+        self, session: Session, *, tenant: str, before: UUID | None, limit: int
+    ) -> Sequence[Row]:
+        return await self._run(session, "list_recipients_back", tenant=tenant, before=before, limit=limit)
+
     async def insert_addresses(
         self,
         session: Session,

@@ -156,15 +156,26 @@ class Recipients:
         return await self._read(repr(external_id), tenant=tenant, external_id=external_id)
 
     async def list(
-        self, *, tenant: str = DEFAULT_TENANT, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        newest_first: bool = False,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page[Recipient]:
-        """The recipients of the tenant, the oldest first."""
+        """The recipients of the tenant, the oldest first unless asked otherwise."""
         check_name("tenant", tenant, required=True)
         check_limit(limit)
-        after = decode_cursor("recipients", cursor)
+        read = "recipients.back" if newest_first else "recipients"
+        place = decode_cursor(read, cursor).id
         async with self._bell.database.connection() as session:
-            rows = await self._store.list_recipients(session, tenant=tenant, after=after.id, limit=limit)
-        return page_of("recipients", rows, limit, recipient_of)
+            if newest_first:
+                rows = await self._store.list_recipients_back(
+                    session, tenant=tenant, before=place, limit=limit
+                )
+            else:
+                rows = await self._store.list_recipients(session, tenant=tenant, after=place, limit=limit)
+        return page_of(read, rows, limit, recipient_of)
 
     async def export(
         self, id: UUID, *, tenant: str = DEFAULT_TENANT, limit: int = 100, cursor: str | None = None

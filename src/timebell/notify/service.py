@@ -129,9 +129,12 @@ class Notify:
             Cancelled(id=one, answer="too_late", state="done") for one in late
         ]
 
-    async def mend(self, tx: Transaction, id: UUID, context: Mapping[str, Any]) -> None:
-        """Give a notification what its context lacked, or say it better, and have it tried again at once."""
-        await self._teller.mend(tx, id, context)
+    async def mend(self, tx: Transaction, id: UUID, context: Mapping[str, Any]) -> bool:
+        """Give a notification what its context lacked, or say it better, and have it tried again at once.
+
+        False where it was not waiting for another try: it is told when it is due, or is being told.
+        """
+        return await self._teller.mend(tx, id, context)
 
     async def repin(self, tx: Transaction, template: str, version: int | None = None) -> int:
         """Tell what is still to be told with another version of its template than it was planned with.

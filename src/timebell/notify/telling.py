@@ -131,8 +131,8 @@ class Teller:
         }
         await self._deliveries.abandon_deliveries(tx.session, columns=columns)
 
-    async def mend(self, tx: Transaction, id: UUID, context: Mapping[str, Any]) -> None:
-        """Add to the context of one that was not told yet, and try it again at once."""
+    async def mend(self, tx: Transaction, id: UUID, context: Mapping[str, Any]) -> bool:
+        """Add to the context of one that was not told yet, and try it again at once, if it waits for that."""
         check_transaction(tx)
         check_id("id", id)
         if not isinstance(context, Mapping):
@@ -140,7 +140,7 @@ class Teller:
         more = encode_payload(context, self._bell.settings.payload_bytes_max, field="context")
         if not await self._store.mend_context(tx.session, tenant=tx.tenant, id=id, context=more):
             raise NotFound(f"this tenant has no notification {id} that is still to be told")
-        await self._bell.hasten(tx, [id])
+        return bool(await self._bell.hasten(tx, [id]))
 
     async def repin(self, tx: Transaction, template: str, version: int | None) -> int:
         """Have everything that was planned with another version of a template told with this one."""

@@ -133,7 +133,7 @@ def _checked_texts(texts: Sequence[Text]) -> tuple[Text, ...]:
 def _checked_text(text: object) -> Text:
     if not isinstance(text, Text) or text.channel not in CHANNELS:
         raise InvalidTemplate(f"must each be a Text on one of {', '.join(CHANNELS)}", field="texts")
-    language = checked_language(text.language, f"texts[{text.channel}].language")
+    language = checked_language(text.language, f"texts[{text.channel}/{text.language!s:.40}].language")
     checked = replace(text, language=language)
     field = name_of(checked)
     check_name(f"{field}.body", text.body, longest=BODY_CHARS_MAX, required=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.responses import Response
 
 from timebell.errors import NotFound
 from timebell.notify import Notify
-from timebell.web.keys import ApiKeys, FoundKey
+from timebell.web.keys import ApiKeys
 from timebell.web.problems import Problem
 from timebell.web.rates import Rates
 from timebell.web.routes import Scope
@@ -26,31 +27,51 @@ _REMEMBERED_MAX: Final = 10_000
 _RANK: Final = {"read": 0, "write": 1, "admin": 2}
 _ACTOR = "timebell-actor"
 
+Asked = TypeVar("Asked", bound=Hashable)
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who calls, and with which key, or with a token that was made with it. `recipient` is there where a person calls
-    for themselves."""
+    for themselves; whoever has a token acts for nobody else."""
 
     tenant: str
     name: str
     scope: Scope
-    is_test: bool = False
+    is_token: bool = False
     recipient: UUID | None = None
     key_id: UUID | None = None
 
 
+class _Remembered(Generic[Asked, Found]):
+    """What was learnt is good for two seconds from when it was asked, so that not every request asks."""
+
+    def __init__(self, ask: Callable[[Asked], Awaitable[Found]]) -> None:
+        self._ask = ask
+        self._found: OrderedDict[Asked, tuple[float, Found]] = OrderedDict()
+
+    async def __call__(self, asked: Asked) -> Found:
+        now = time.monotonic()
+        known = self._found.get(asked)
+        if known is None or known[0] <= now:
+            known = self._found[asked] = (now + _REMEMBERED_SECONDS, await self._ask(asked))
+            self._found.move_to_end(asked)
+            if len(self._found) > _REMEMBERED_MAX:
+                self._found.popitem(last=False)
+        return known[1]
+
+
 class Access:
-    """Finds out who calls. What is learnt of a key is remembered for two seconds, so that it is not asked each time."""
+    """Finds out who calls."""
 
     def __init__(self, keys: ApiKeys, tokens: Tokens, notify: Notify, rates: Rates) -> None:
-        self._keys = keys
         self._tokens = tokens
         self._notify = notify
         self._rates = rates
-        self._known: OrderedDict[bytes, tuple[float, FoundKey | None]] = OrderedDict()
-        self._people: OrderedDict[tuple[str, UUID], float] = OrderedDict()
-        self._usable: OrderedDict[tuple[str, UUID], tuple[float, bool]] = OrderedDict()
+        self._find_key = _Remembered(keys.find)
+        self._is_usable = _Remembered(keys.is_usable)
+        self._check_person = _Remembered(self._read_person)
 
     async def caller(self, request: Request, scope: Scope, *, is_stream: bool = False) -> Caller:
         secret = _stream_token(request) if is_stream else None
@@ -63,47 +84,27 @@ class Access:
             caller = await self._by_key(secret)
         if caller is None:
             raise _unauthenticated("the key or token is not known, was revoked or has expired")
-        self._rates.take(caller)
+        who = (caller.tenant, caller.name)
+        self._rates.take(who)
         if _RANK[caller.scope] < _RANK[scope]:
-            raise Problem(
-                403, "scope_missing", f"this needs a key of the scope {scope}; this one has {caller.scope}"
-            )
+            detail = f"this needs a key of the scope {scope}; this one has {caller.scope}"
+            raise Problem(403, "scope_missing", detail, headers=self._rates.headers(who))
         return caller
 
     def note(self, caller: Caller, response: Response) -> None:
         """Tell the caller how many requests are left."""
-        for name, value in self._rates.headers(caller).items():
+        for name, value in self._rates.headers((caller.tenant, caller.name)).items():
             response.headers[name] = value
 
     async def _by_key(self, secret: str) -> Caller | None:
-        digest = hashlib.sha256(secret.encode()).digest()
-        found = self._known.get(digest)
-        if found is None or found[0] <= time.monotonic():
-            key = await self._keys.find(digest)
-            found = self._known[digest] = (time.monotonic() + _REMEMBERED_SECONDS, key)
-            self._known.move_to_end(digest)
-            if len(self._known) > _REMEMBERED_MAX:
-                self._known.popitem(last=False)
-        key = found[1]
+        key = await self._find_key(hashlib.sha256(secret.encode()).digest())
         if key is None:
             return None
-        return Caller(
-            tenant=key.tenant, name=f"key:{key.prefix}", scope=key.scope, is_test=key.is_test, key_id=key.id
-        )
+        return Caller(tenant=key.tenant, name=f"key:{key.prefix}", scope=key.scope, key_id=key.id)
 
     async def is_current(self, caller: Caller) -> bool:
         """Whether the key that somebody came in with is still good: for what goes on for long, and for tokens."""
-        if caller.key_id is None:
-            return True
-        known = self._usable.get((caller.tenant, caller.key_id))
-        if known is None or known[0] <= time.monotonic():
-            is_usable = await self._keys.is_usable(caller.tenant, caller.key_id)
-            known = (time.monotonic() + _REMEMBERED_SECONDS, is_usable)
-            self._usable[caller.tenant, caller.key_id] = known
-            self._usable.move_to_end((caller.tenant, caller.key_id))
-            if len(self._usable) > _REMEMBERED_MAX:
-                self._usable.popitem(last=False)
-        return known[1]
+        return caller.key_id is None or await self._is_usable((caller.tenant, caller.key_id))
 
     def names_person(self, request: Request, caller: Caller) -> bool:
         return caller.recipient is not None or _ACTOR in request.headers
@@ -111,9 +112,9 @@ class Access:
     async def actor(self, request: Request, caller: Caller) -> UUID:
         """The recipient that the call is made for: whose token it is, or whom a service key names."""
         if caller.recipient is not None:
-            await self._check_person(caller.tenant, caller.recipient)
+            await self._check_person((caller.tenant, caller.recipient))
             return caller.recipient
-        given = request.headers.get(_ACTOR)
+        given = None if caller.is_token else request.headers.get(_ACTOR)
         if given is None:
             raise Problem(
                 400,
@@ -124,23 +125,17 @@ class Access:
             actor = UUID(given.strip())
         except ValueError:
             raise _no_such_actor() from None
-        await self._check_person(caller.tenant, actor)
+        await self._check_person((caller.tenant, actor))
         return actor
 
-    async def _check_person(self, tenant: str, recipient: UUID) -> None:
-        until = self._people.get((tenant, recipient), 0.0)
-        if until > time.monotonic():
-            return
+    async def _read_person(self, person: tuple[str, UUID]) -> None:
+        tenant, recipient = person
         try:
             found = await self._notify.recipients.get(recipient, tenant=tenant)
         except NotFound:
             raise _no_such_actor() from None
         if found.erased_at is not None:
             raise _no_such_actor()
-        self._people[tenant, recipient] = time.monotonic() + _REMEMBERED_SECONDS
-        self._people.move_to_end((tenant, recipient))
-        if len(self._people) > _REMEMBERED_MAX:
-            self._people.popitem(last=False)
 
 
 def _stream_token(request: Request) -> str | None:

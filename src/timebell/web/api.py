@@ -31,6 +31,7 @@ log = structlog.get_logger("timebell.web")
 CORRELATION = "x-correlation-id"
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _CORRELATION_NAME = CORRELATION.encode()
+_COUNTED_CHARS = 200
 _CAREFUL = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -47,10 +48,16 @@ def api_of(surface: Surface, routes: Iterable[Route], pages: Iterable[Any] = ())
 
 
 def _public(route: Route, surface: Surface) -> Endpoint:
-    """A route that anybody may call reads the request itself."""
+    """A route that anybody may call reads the request itself.
+
+    An address may ask for one path as often as a key may ask for all of them. Behind a proxy everybody has the same
+    address, and a limit on that alone would let anybody use up the links of the others.
+    """
 
     async def answer(request: Request) -> Response:
         try:
+            host = "" if request.client is None else request.client.host
+            surface.strangers.take((host, request.scope["path"][:_COUNTED_CHARS]))
             response: Response = await route.run(surface, request)
         except TimebellError as error:
             problem = problem_of(error, route.names)

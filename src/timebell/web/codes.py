@@ -64,8 +64,8 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "setting origins."
     ),
     "rate_limited": (
-        "The key has made as many requests as it may in a minute. Wait as long as Retry-After says; "
-        "RateLimit tells how many are left."
+        "The key, or without one the address, has made as many requests as it may in a minute. Wait as long as "
+        "Retry-After says; RateLimit tells how many are left."
     ),
     "recurrence_error": (
         "The recurrence is forbidden, undefined, too much work, or never due. The detail names the part."
@@ -95,7 +95,8 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "header Authorization: Bearer <key>."
     ),
     "unavailable": (
-        "The database does not answer, or others were in the way. Nothing was kept; ask again soon."
+        "The database does not answer, or others were in the way. Ask again soon, with the same idempotency key where "
+        "you sent one: if the answer alone was lost, it is not done again."
     ),
     "unknown_kind": "No handler is registered for the kind. Load the app that brings it.",
     "unknown_queue": "No queue of that name was declared by an app.",

@@ -32,7 +32,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Most heads come whole, and then nothing is left to watch.
+        # Most heads come whole, and then nothing is left to watch: neither a body nor the answer is a head.
         if not self._is_in_head or self.transport.is_closing():
             return
         self._head_bytes += len(data)
@@ -43,6 +43,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._is_in_head = True
         # Closing waits until everything is sent, for which who never reads has all the time in the world.
         self.scope["extensions"] = {HANG_UP: {"now": self.transport.abort}}
 
@@ -51,10 +52,6 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_bytes = 0
         self._disarm()
         super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._is_in_head = True
-        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         problem = Problem(400, "malformed_http", msg)

@@ -59,7 +59,6 @@ class FoundKey:
     id: UUID
     prefix: str
     scope: Scope
-    is_test: bool
 
 
 class ApiKeys:
@@ -174,11 +173,11 @@ class ApiKeys:
             id=row["id"],
             prefix=row["prefix"],
             scope=row["scope"],
-            is_test=row["is_test"],
         )
 
-    async def is_usable(self, tenant: str, id: UUID) -> bool:
-        """Whether a key that was found before may still be used."""
+    async def is_usable(self, key: tuple[str, UUID]) -> bool:
+        """Whether a key that was found before, by its tenant and id, may still be used."""
+        tenant, id = key
         with walled_to(tenant):
             async with self._bell.database.connection() as session:
                 return await self._store.read_key_is_usable(session, tenant=tenant, id=id)

@@ -49,6 +49,12 @@ class Front:
 
     def open(self, api: ASGIApp) -> None:
         self._api = api
+        self._absence = Problem(
+            503,
+            "unavailable",
+            "too many requests are under way; ask again soon",
+            headers={"retry-after": "1"},
+        )
 
     async def close(self, seconds: float) -> None:
         """Take no more requests, let those under way end, and end those that do not."""
@@ -97,8 +103,10 @@ class Front:
 
     async def _own(self, method: str, path: str) -> Response:
         if method not in ("GET", "HEAD"):
-            content: dict[str, object] = {"status": "only GET is answered"}
-            return _reply(HTTPStatus.METHOD_NOT_ALLOWED, content, allow="GET, HEAD")
+            refusal = Problem(
+                405, "method_not_allowed", "ask with GET or HEAD", headers={"allow": "GET, HEAD"}
+            )
+            return refusal.response(token_hex(16))
         if path == "/healthz":
             return _reply(HTTPStatus.OK, {"status": "ok"})
         if path == "/metrics":
@@ -110,12 +118,12 @@ class Front:
         return _reply(HTTPStatus.OK, {"status": "ready"})
 
 
-def _reply(status: HTTPStatus, content: dict[str, object], **headers: str) -> Response:
+def _reply(status: HTTPStatus, content: dict[str, object]) -> Response:
     return Response(
         orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE),
         status_code=status,
         media_type="application/json",
-        headers={"cache-control": "no-store", **headers},
+        headers={"cache-control": "no-store"},
     )
 
 

@@ -121,7 +121,7 @@ _WHEN: Final[Mapping[int, str]] = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "A field or a parameter was refused.",
-    429: "Too many requests with this key.",
+    429: "Too many requests with this key, or from this address.",
     503: "The database does not answer, or the server is starting or stopping.",
 }
 
@@ -212,8 +212,13 @@ def _completed(document: Document, routes: Sequence[Route]) -> Document:
     schemas.update(_SCHEMAS)
     components["securitySchemes"] = {"key": _KEY_SCHEME, "stream_token": _STREAM_SCHEME}
     document["security"] = [{"key": []}]
+    changed = {route.path for route in routes if route.method == "PATCH"}
     for route in routes:
-        _complete(document["paths"][route.path][route.method.lower()], route)
+        operation = document["paths"][route.path][route.method.lower()]
+        _complete(operation, route)
+        # What can be changed has a revision, and who knows it already is told so.
+        if route.method == "GET" and route.path in changed:
+            operation["responses"]["304"] = {"description": "Nothing has changed since `If-None-Match`."}
     return document
 
 
@@ -254,9 +259,9 @@ def _complete(operation: Document, route: Route) -> None:
 
 def _refusals(route: Route) -> dict[int, str]:
     """Every status with which a route may refuse, and when. 500 is not among them: it is always a fault."""
-    statuses = {503}
+    statuses = {429, 503}
     if route.scope is not None:
-        statuses |= {401, 403, 422, 429}
+        statuses |= {401, 403, 422}
         if route.acts_for != "nobody":
             statuses.add(400)
         if route.method != "GET":

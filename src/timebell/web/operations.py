@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -71,9 +72,10 @@ class Operation:
             if problem is None:
                 raise
             response = problem.response(request.state.correlation_id)
+        response = _unless_known(request, response)
         if caller is not None:
             surface.access.note(caller, response)
-        return _unless_known(request, response)
+        return response
 
     async def _actor(self, request: Request, caller: Caller) -> UUID | None:
         """Whom the call is made for. A person's token reaches what is that person's, and nothing beside it."""
@@ -117,7 +119,8 @@ class Operation:
                     caller=call.by,
                     operation=f"{route.method} {route.path}",
                     key=check_key(key),
-                    fingerprint=_fingerprint(request, raw),
+                    # What is sent to an operation that takes no body is not minded.
+                    fingerprint=_fingerprint(request, raw if route.body is not None else b""),
                 )
                 return await self._once(call, scope, given)
         except _DryRun as dry:
@@ -157,22 +160,23 @@ class Operation:
         return found
 
     def _query(self, request: Request) -> dict[str, Any]:
-        read_apart = {"dry_run": self._route.plans, "token": self._route.is_stream}
-        pairs: list[tuple[str, Any]] = [
-            pair for pair in request.query_params.multi_items() if not read_apart.get(pair[0])
-        ]
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise _bad_query(name, "stands twice; give it once")
-        if any("\x00" in value for _, value in pairs):
-            raise _bad_query(names[0], "has the character NUL")
+        pairs: list[tuple[str, Any]] = request.query_params.multi_items()
+        given = dict(pairs)
+        if len(given) < len(pairs):
+            [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+            raise _bad_query(twice, "stands twice; give it once")
+        for name, value in pairs:
+            if "\x00" in value:
+                raise _bad_query(name, "has the character NUL")
+        for name, is_read_apart in (("dry_run", self._route.plans), ("token", self._route.is_stream)):
+            if is_read_apart:
+                given.pop(name, None)
         if self._route.query is None:
-            if names:
-                raise _bad_query(names[0], "this operation takes no such parameter")
+            if given:
+                raise _bad_query(next(iter(given)), "this operation takes no such parameter")
             return {}
         reader = _reader(self._route.query)
-        return {"query": _validated(lambda: reader.validate_strings(dict(pairs)), "?")}
+        return {"query": _validated(lambda: reader.validate_strings(given), "?")}
 
     def _response(self, answered: Any) -> Response:
         if isinstance(answered, Response):
@@ -278,8 +282,8 @@ def _fingerprint(request: Request, raw: bytes) -> bytes:
         body = orjson.dumps(orjson.loads(raw), option=orjson.OPT_SORT_KEYS) if raw else b""
     except orjson.JSONDecodeError:
         body = raw
-    query = "&".join(sorted(request.url.query.split("&")))
-    return hashlib.sha256(b"\x00".join((request.url.path.encode(), query.encode(), body))).digest()
+    query = b"&".join(sorted(request.scope["query_string"].split(b"&")))
+    return hashlib.sha256(b"\x00".join((request.scope["path"].encode(), query, body))).digest()
 
 
 def _kept(response: Response) -> KeptReply:

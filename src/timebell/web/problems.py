@@ -112,7 +112,7 @@ def problem_of(error: TimebellError, names: Mapping[str, str] | None = None) -> 
 
 
 def unavailable() -> Problem:
-    """Nothing was kept, and the same again may well be done."""
+    """The same again may well be done. Where the commit was under way nobody knows whether it was; a key does."""
     return Problem(
         503, "unavailable", "the database does not answer; try again soon", headers={"retry-after": "2"}
     )

@@ -1,4 +1,4 @@
-"""How often a key may call: a bucket of requests that fills up again, in real time, in each process."""
+"""How often somebody may call: a bucket of requests that fills up again, in real time, in each process."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from timebell.web.problems import Problem
 
-if TYPE_CHECKING:
-    from timebell.web.access import Caller
-
 _WINDOW_SECONDS: Final = 60
 _REMEMBERED_MAX: Final = 100_000
+
+Who = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -24,16 +23,20 @@ class _Bucket:
 
 
 class Rates:
-    """As many requests a minute as the settings say, all at once or spread; more are refused until there is room."""
+    """As many requests a minute as the settings say, all at once or spread; more are refused until there is room.
 
-    def __init__(self, per_minute: int) -> None:
+    `of` is the word for what callers are told apart by: a key, or an address.
+    """
+
+    def __init__(self, per_minute: int, of: str) -> None:
         self._per_minute = per_minute
         self._per_second = per_minute / _WINDOW_SECONDS
-        self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
+        self._of = of
+        self._buckets: OrderedDict[Who, _Bucket] = OrderedDict()
 
-    def take(self, caller: Caller) -> None:
+    def take(self, who: Who) -> None:
         now = time.monotonic()
-        bucket = self._bucket(caller, now)
+        bucket = self._bucket(who, now)
         bucket.left = min(self._per_minute, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
         if bucket.left < 1:
@@ -41,26 +44,25 @@ class Rates:
             raise Problem(
                 429,
                 "rate_limited",
-                f"this key has made {self._per_minute} requests in a minute; wait {seconds} s",
-                headers={"retry-after": str(seconds), **self.headers(caller)},
+                f"this {self._of} has made {self._per_minute} requests in a minute; wait {seconds} s",
+                headers={"retry-after": str(seconds), **self.headers(who)},
             )
         bucket.left -= 1
 
-    def headers(self, caller: Caller) -> dict[str, str]:
-        bucket = self._buckets.get((caller.tenant, caller.name))
+    def headers(self, who: Who) -> dict[str, str]:
+        bucket = self._buckets.get(who)
         left = self._per_minute if bucket is None else max(0, int(bucket.left))
         return {
-            "ratelimit-policy": f'"key";q={self._per_minute};w={_WINDOW_SECONDS}',
-            "ratelimit": f'"key";r={left};t={_WINDOW_SECONDS}',
+            "ratelimit-policy": f'"{self._of}";q={self._per_minute};w={_WINDOW_SECONDS}',
+            "ratelimit": f'"{self._of}";r={left};t={_WINDOW_SECONDS}',
         }
 
-    def _bucket(self, caller: Caller, now: float) -> _Bucket:
-        name = (caller.tenant, caller.name)
-        bucket = self._buckets.get(name)
+    def _bucket(self, who: Who, now: float) -> _Bucket:
+        bucket = self._buckets.get(who)
         if bucket is None:
-            bucket = self._buckets[name] = _Bucket(self._per_minute, now)
+            bucket = self._buckets[who] = _Bucket(self._per_minute, now)
             if len(self._buckets) > _REMEMBERED_MAX:
                 self._buckets.popitem(last=False)
         else:
-            self._buckets.move_to_end(name)
+            self._buckets.move_to_end(who)
         return bucket

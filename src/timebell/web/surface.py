@@ -28,13 +28,15 @@ Complaints = Callable[[], Awaitable[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
-    """What calls are answered with. `bell` connects as the role of the API, behind the wall between tenants. `stopping`
-    is set when the process is about to end, so that answers without an end of their own find one."""
+    """What calls are answered with. `bell` connects as the role of the API, behind the wall between tenants.
+    `strangers` limits those who come without a key. `stopping` is set when the process is about to end, so that answers
+    without an end of their own find one."""
 
     bell: Timebell
     notify: Notify
     insights: Insights
     access: Access
+    strangers: Rates
     keys: ApiKeys
     tenants: Tenants
     tokens: Tokens
@@ -58,13 +60,15 @@ def surface_of(
     """The surface on a bell that connects as the role of the API."""
     notify = Notify(bell)
     keys, tokens = ApiKeys(bell), Tokens(bell.settings)
-    access = Access(keys, tokens, notify, Rates(bell.settings.requests_per_minute))
+    per_minute = bell.settings.requests_per_minute
+    access = Access(keys, tokens, notify, Rates(per_minute, "key"))
     stopping = asyncio.Event()
     return Surface(
         bell=bell,
         notify=notify,
         insights=Insights(bell.database, bell.clock),
         access=access,
+        strangers=Rates(per_minute, "address"),
         keys=keys,
         tenants=Tenants(bell),
         tokens=tokens,

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from timebell.errors import ConfigurationError
 from timebell.web.routes import Route
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -62,6 +63,10 @@ class Switch:
                 names.append(part[1:-1])
                 place.named = place.named or _Place()
                 place = place.named
+        if route.method in place.here:
+            raise ConfigurationError(
+                f"{route.method} {route.path} is answered twice; give the route of one app another path"
+            )
         place.here[route.method] = (route, endpoint, tuple(names))
 
     def methods(self, path: str) -> set[str]:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from timebell.db.failures import CONNECTION_ERRORS
 from timebell.db.together import Together
 from timebell.db.walls import walled_to
 from timebell.kernel import Enqueue, Enqueued, Timebell
@@ -29,7 +30,8 @@ class JobsTogether:
                     async with self._bell.transaction(tenant=tenant) as tx:
                         return await self._bell.enqueue_many(tx, jobs)
 
-            together = self._tenants[tenant] = Together(write)
+            # A commit whose answer was lost may have happened, and each caller decides about asking again.
+            together = self._tenants[tenant] = Together(write, unsure=CONNECTION_ERRORS)
             if len(self._tenants) > _TENANTS_MAX:
                 self._tenants.popitem(last=False)
         return await together(job)

@@ -113,6 +113,7 @@ class Tokens:
             tenant=token.tenant,
             name=f"stream:{token.key_id}" if token.recipient is None else f"recipient:{token.recipient}",
             scope="write" if token.purpose == "recipient" else "read",
+            is_token=True,
             recipient=token.recipient,
             key_id=token.key_id,
         )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import pytest
 import pytest_asyncio
 
+from tests.apps.reminders.support import WEEK
 from tests.apps.reminders.test_routes import Client, open_client
 from tests.web.support import problem
+from timebell.apps.reminders import feeds
 from timebell.notify import Notify
 from timebell.testing.database import TestDatabase
 
@@ -35,6 +38,18 @@ async def test_the_calendar_has_what_is_planned(client: Client) -> None:
     assert "SUMMARY:Report\\; the long one" in response.text
     again = await client.site.ask("GET", await path_of(client), key=None)
     assert again.text == response.text
+
+
+async def test_what_ended_long_ago_leaves_room_for_what_is_to_come(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "_SCHEDULES_MAX", 1)
+    await client.create(rrule=None, title="Long ago", notify_offsets_min=[0])
+    await client.bench.advance(2 * WEEK)
+    await client.create(start_local="2026-03-20T17:00:00", title="Next")
+    text = (await client.site.ask("GET", await path_of(client), key=None)).text
+    assert "SUMMARY:Next" in text
+    assert "Long ago" not in text
 
 
 async def test_an_address_is_one_persons_and_cannot_be_made_up(client: Client) -> None:

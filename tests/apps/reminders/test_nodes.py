@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.apps.reminders.support import DAY, Desk
 from timebell.apps.reminders import APP
 from timebell.apps.reminders.models import OFFSETS
+from timebell.kernel import Schedule
 from timebell.notify import notify_app
 from timebell.testing import harness
 
@@ -52,6 +54,32 @@ async def test_what_a_node_left_is_told_by_the_next(ada: Desk) -> None:
         await later.advance(5 * DAY)
     assert [line.payload["offset_minutes"] for line in await ada.inbox()] == list(OFFSETS)
     assert len(await ada.list()) == 1
+
+
+async def test_who_edits_a_schedule_may_change_the_job_that_waits_for_it(
+    ada: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each would wait for the other, until the database gives one of them up."""
+    made = await ada.create(recurrence="FREQ=WEEKLY")
+    (job,) = await ada.rows("SELECT run_at FROM timebell.jobs WHERE kind = 'reminders.keep_tasks'")
+    schedules = type(ada.harness.bell.schedules)
+    hold, has_begun = schedules.hold, asyncio.Event()
+
+    async def noted(*arguments: Any) -> Schedule:
+        has_begun.set()
+        return await hold(*arguments)
+
+    async with ada.harness.bell.transaction() as tx:
+        await ada.reminders.hold(tx, ada.person, made.schedule.id)
+        monkeypatch.setattr(schedules, "hold", noted)
+        ada.clock.move_to(job["run_at"])
+        keeping = asyncio.create_task(ada.harness.run_due())
+        async with asyncio.timeout(10):
+            await has_begun.wait()
+        await tx.connection.execute(
+            "SELECT FROM timebell.jobs WHERE kind = 'reminders.keep_tasks' FOR UPDATE NOWAIT"
+        )
+    await keeping
 
 
 @pytest.mark.req("R-4.6")

@@ -176,12 +176,28 @@ async def test_the_rest_of_a_series_may_go_on_at_another_time(ada: Desk) -> None
     ]
 
 
+@pytest.mark.req("X-R6")
+async def test_what_was_done_ahead_stays_done_where_a_series_is_split(ada: Desk) -> None:
+    made = await ada.create(recurrence="FREQ=WEEKLY")
+    before = await ada.list()
+    await ada.complete(before[2].id)
+    async with ada.harness.bell.transaction() as tx:
+        schedule = await ada.reminders.hold(tx, ada.person, made.schedule.id)
+        change = await ada.reminders.move_following(
+            tx, schedule, LOCAL + WEEK, LOCAL + WEEK + 2 * HOUR, fold=0, actor="test"
+        )
+    after = await ada.list()
+    assert [task.id for task in after] == [task.id for task in before]
+    assert (after[2].due_at, after[2].schedule_id) == (FRIDAY + 2 * WEEK + 2 * HOUR, change.schedule.id)
+    assert [task.completed_at for task in after[1:4]] == [None, NOW, None]
+
+
 async def test_the_rest_of_a_series_may_be_left_out(ada: Desk) -> None:
     made = await ada.create(recurrence="FREQ=WEEKLY")
     for original, left in ((LOCAL + 2 * WEEK, 2), (LOCAL, 0)):
         async with ada.harness.bell.transaction() as tx:
             schedule = await ada.reminders.hold(tx, ada.person, made.schedule.id)
-            await ada.reminders.skip_following(tx, schedule, original, actor="test")
+            await ada.reminders.skip_following(tx, schedule, original, fold=0, actor="test")
         assert len(await ada.list()) == len(await ada.occurrences(made.schedule.id)) == left
     assert (await ada.get(made.schedule.id)).state == "ended"
 

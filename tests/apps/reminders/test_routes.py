@@ -157,7 +157,8 @@ async def test_an_edit_is_merged_and_answers_the_difference(client: Client) -> N
     assert (await client.ask("PATCH", path, {"until_local": "2026-03-20T18:00:00"})).json()["rev"] == 4
     assert len(await client.data("/api/tasks", params={"visible": "all"})) == 3
     assert (await client.ask("PATCH", path, {"until_local": None})).json()["until_local"] is None
-    problem(await client.ask("PATCH", path, {"title": None}), 422, "invalid_input")
+    refused = problem(await client.ask("PATCH", path, {"title": None}), 422, "invalid_input")
+    assert [error["pointer"] for error in refused["errors"]] == ["/title"]
 
 
 async def test_somebody_elses_edit_is_not_overwritten(client: Client) -> None:
@@ -189,6 +190,18 @@ async def test_a_schedule_that_is_deleted_can_be_read_and_is_not_active(client: 
     problem(await client.ask("PATCH", path, {"title": "Again"}), 409, "schedule_deleted")
     await client.bench.advance(8 * WEEK)
     assert await client.inbox() == []
+
+
+async def test_a_schedule_that_is_over_goes_on_with_a_later_time_until_it_is_deleted(client: Client) -> None:
+    made = await client.create(rrule=None, notify_offsets_min=[0])
+    path = f"/api/schedules/{made['id']}"
+    await client.bench.advance(2 * WEEK)
+    assert (await client.ask("GET", path)).json()["active"] is False
+    later = await client.ask("PATCH", path, {"start_local": "2026-03-20T17:00:00"})
+    assert later.json()["active"] is True
+    await client.bench.advance(2 * WEEK)
+    assert (await client.ask("DELETE", path)).status_code == 204
+    problem(await client.ask("PATCH", path, {"start_local": "2026-05-01T17:00:00"}), 409, "schedule_deleted")
 
 
 @pytest.mark.req("R-6.5", "X-R21")
@@ -239,6 +252,16 @@ async def test_what_follows_is_moved_by_a_new_schedule_or_left_out(client: Clien
     )
     assert ending.json()["until_local"] == "2026-03-27T07:59:59"
     assert len(await client.data("/api/tasks", params={"visible": "all"})) == 3
+    # What is not there, be it behind the end or long ago, can be left out by nobody.
+    for none in ("2026-04-10T08:00:00", "2025-03-20T08:00:00"):
+        refused = await client.ask(
+            "PATCH",
+            f"/api/schedules/{rest['id']}/occurrences/{none}",
+            {"skip": True},
+            params={"scope": "following"},
+        )
+        problem(refused, 422, "invalid_input")
+    assert len(await client.data("/api/tasks", params={"visible": "all"})) == 3
 
 
 async def test_a_dry_run_answers_and_keeps_nothing(client: Client) -> None:
@@ -280,6 +303,24 @@ async def test_tasks_are_written_down_listed_and_completed(client: Client) -> No
     ]
 
 
+@pytest.mark.req("X-C10")
+@pytest.mark.parametrize("due_at", ["2026-03-05T16:00:00", "0001-01-01T00:00:00Z"])
+async def test_a_task_is_due_at_an_instant_of_our_time(client: Client, due_at: str) -> None:
+    given = {"title": "Buy milk", "due_at": due_at, "show_before_due_time": 60}
+    refused = problem(await client.ask("POST", "/api/tasks", given), 422, "invalid_input")
+    assert [error["pointer"] for error in refused["errors"]] == ["/due_at"]
+
+
+async def test_what_is_recorded_of_a_task_leads_back_to_the_request(client: Client) -> None:
+    made = await client.ask("POST", "/api/tasks", {"title": "Buy milk"}, headers={"x-correlation-id": "c-1"})
+    path = f"/api/tasks/{made.json()['id']}/complete"
+    await client.ask("POST", path, headers={"x-correlation-id": "c-2"})
+    subject = f"task:{made.json()['id']}"
+    events = await client.data("/v1/events", params={"subject": subject}, actor=None)
+    said = {event["name"]: event["correlation_id"] for event in events}
+    assert said == {"task.created": "c-1", "task.completed": "c-2"}
+
+
 async def test_tasks_come_in_pages(client: Client) -> None:
     ids = [
         (await client.ask("POST", "/api/tasks", {"title": f"{number}"})).json()["id"] for number in range(5)
@@ -319,6 +360,18 @@ async def test_what_another_person_has_is_as_if_it_were_not(client: Client) -> N
     assert await client.data("/api/tasks", params={"visible": "all"}, actor=client.bob) == []
     problem(await client.ask("GET", "/api/tasks", actor=None), 400, "actor_required")
     problem(await client.ask("GET", "/api/tasks", key="other"), 403, "actor_unknown")
+
+
+@pytest.mark.req("R-2.2")
+async def test_who_is_erased_over_http_leaves_no_rows(client: Client) -> None:
+    made = await client.create()
+    await client.ask("PATCH", f"/api/schedules/{made['id']}/occurrences/2026-03-13T17:00:00", {"skip": True})
+    response = await client.ask("DELETE", f"/v1/recipients/{client.ada}", actor=None)
+    assert response.status_code < 300, response.text
+    async with client.bench.bell.transaction() as tx:
+        for table in ("timebell.schedules", "timebell.occurrences", "timebell.occurrence_overrides"):
+            assert await tx.connection.fetchval(f"SELECT count(*) FROM {table}") == 0
+        assert await tx.connection.fetchval("SELECT count(*) FROM reminders.tasks") == 0
 
 
 @pytest.mark.req("R-7.3")

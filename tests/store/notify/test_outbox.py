@@ -139,6 +139,12 @@ async def test_it_is_read_in_pages_by_recipient_and_by_channel(bell: Timebell, t
         (BO, "sms"),
     ]
     assert second.next_cursor is None
+    newest = await outbox.list(limit=3, newest_first=True)
+    oldest = await outbox.list(limit=3, newest_first=True, cursor=newest.next_cursor)
+    assert (*newest.lines, *oldest.lines) == (*first.lines, *second.lines)[::-1]
+    assert oldest.next_cursor is None
+    with pytest.raises(InvalidInput, match="cursor: cannot be read"):
+        await outbox.list(cursor=newest.next_cursor)
     assert [line.channel for line in (await outbox.list(recipient=BO)).lines] == ["email", "sms"]
     assert [line.recipient_id for line in (await outbox.list(channel="sms")).lines] == [ANA, BO]
     assert len((await outbox.list(recipient=ANA, channel="sms")).lines) == 1

@@ -63,7 +63,7 @@ def test_a_draft_is_given_its_usual_spelling() -> None:
         ),
         (draft([sms("Hi"), sms("Hi")]), "texts[sms/en]", "given twice"),
         (draft([]), "texts", "1 to 200"),
-        (draft([sms("Hi", "klingon")]), "texts[sms].language", "not a language tag"),
+        (draft([sms("Hi", "klingon")]), "texts[sms/klingon].language", "not a language tag"),
         (draft([mail("x", None)]), "texts[email/en]", "has no subject"),
         (draft([Text(channel="sms", language="en", subject="s", body="x")]), "texts[sms/en]", "shows none"),
         (

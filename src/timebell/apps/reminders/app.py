@@ -15,7 +15,7 @@ APP = App(
     name="reminders",
     migrations="timebell.apps.reminders.migrations",
     handlers={
-        KEEP_TASKS: Handler(run=handlers.keep_tasks, mode="transactional", queue=QUEUE),
+        KEEP_TASKS: Handler(run=handlers.keep_tasks, queue=QUEUE),
         SILENCE: Handler(run=handlers.silence, queue=QUEUE),
     },
     guards={IS_OPEN: is_open},

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from timebell.apps.reminders.models import OFFSETS, Details, Kind, Task, details_of, person_of
 from timebell.kernel import Occurrence, OccurrenceChange, Schedule, ScheduleChange
 from timebell.web import Input, Instant, LocalTime, Output, PageQuery
 
-_YEAR = 366 * 24 * 60
+_YEAR: Final = 366 * 24 * 60
+_FIRST_YEAR: Final = 1970
 Minutes = Annotated[int, Field(ge=0, le=_YEAR)]
 # Each is a job for every occurrence that is planned.
 Offsets = Annotated[list[Minutes], Field(max_length=20)]
@@ -67,12 +69,12 @@ class ScheduleEdit(Input):
     notify_offsets_min: Offsets | None = None
     muted_offsets_min: Offsets | None = None
 
-    @model_validator(mode="after")
-    def _needed(self) -> ScheduleEdit:
-        for name in ("kind", "title", "tz", "start_local"):
-            if name in self.model_fields_set and getattr(self, name) is None:
-                raise ValueError(f"{name} is needed; leave it out to keep it")
-        return self
+    @field_validator("kind", "title", "tz", "start_local")
+    @classmethod
+    def _needed(cls, value: object) -> object:
+        if value is None:
+            raise ValueError("is needed; leave it out to keep it")
+        return value
 
     def details(self, old: Details) -> Details:
         given = self.model_fields_set
@@ -147,6 +149,14 @@ class TaskInput(Input):
     priority: Annotated[str, Field(min_length=1, max_length=50)] | None = None
     due_at: Instant | None = None
     show_before_due_time: Minutes | None = None
+
+    @field_validator("due_at")
+    @classmethod
+    def _recent(cls, value: datetime | None) -> datetime | None:
+        """So that there is an instant from which on it may be seen."""
+        if value is not None and value.year < _FIRST_YEAR:
+            raise ValueError(f"lies before {_FIRST_YEAR}; give a later one, or none")
+        return value
 
 
 class ScheduleRow(Output):

@@ -27,6 +27,8 @@ _SUFFIX: Final = ".ics"
 _PURPOSE: Final = "timebell reminders feed v1"
 _FILE_MAX: Final = 1_000
 _SINCE: Final = timedelta(days=30)
+_PAGE: Final = 500
+_PAGES_MAX: Final = 20
 _SCHEDULES_MAX: Final = 200
 _ENTRIES_MAX: Final = 5_000
 
@@ -60,13 +62,29 @@ async def read_schedule_feed(surface: Surface, request: Request) -> Response:
 
 async def _calendar(bell: Timebell, tx: Transaction, person: UUID) -> str:
     now = await Tasks(bell).now(tx)
-    page = await bell.schedules.list(tx, owner=owner_of(person), limit=_SCHEDULES_MAX)
+    since = now - _SINCE
+    schedules = await _shown(bell, tx, person, since)
     entries: list[CalendarEntry] = []
-    for schedule in page.lines:
-        entries += await _entries(bell, tx, schedule, now - _SINCE, _ENTRIES_MAX - len(entries))
+    for schedule in schedules:
+        entries += await _entries(bell, tx, schedule, since, _ENTRIES_MAX - len(entries))
     # When something changed last is when the file was made, so that the same calendar is the same file.
-    made_at = max((schedule.updated_at for schedule in page.lines), default=now)
+    made_at = max((schedule.updated_at for schedule in schedules), default=now)
     return calendar_file(entries, made_at=made_at)
+
+
+async def _shown(bell: Timebell, tx: Transaction, person: UUID, since: datetime) -> list[Schedule]:
+    """Of all that a person ever had, those that may have something since; where they are too many, the newest."""
+    found: list[Schedule] = []
+    cursor: str | None = None
+    for _ in range(_PAGES_MAX):
+        page = await bell.schedules.list(tx, owner=owner_of(person), limit=_PAGE, cursor=cursor)
+        found += [one for one in page.lines if one.state != "ended" or one.planned_until >= since]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    # What goes on is the last to be left out.
+    found.sort(key=lambda one: one.state != "ended")
+    return found[-_SCHEDULES_MAX:]
 
 
 async def _entries(
@@ -74,7 +92,7 @@ async def _entries(
 ) -> list[CalendarEntry]:
     if room <= 0:
         return []
-    page = await bell.schedules.occurrences(tx, schedule.id, from_at=since, limit=min(room, 500))
+    page = await bell.schedules.occurrences(tx, schedule.id, from_at=since, limit=min(room, _PAGE))
     title = details_of(schedule).title
     return [
         CalendarEntry(uid=f"{one.id}@timebell", at=one.occurs_at, title=title)

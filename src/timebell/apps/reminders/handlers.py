@@ -12,15 +12,17 @@ from timebell.notify import Notify
 
 
 async def keep_tasks(job: Job) -> Outcome:
-    """Make the tasks of what was planned since; one job for each schedule, which goes on as long as that."""
-    tasks = Tasks(job.bell)
-    schedule_id = UUID(job.payload["schedule_id"])
-    await tasks.hold(job.tx, schedule_id)
-    try:
-        schedule = await job.bell.schedules.get(job.tx, schedule_id)
-    except NotFound:
-        return Done()
-    look_at = await tasks.keep(job.tx, schedule)
+    """Make the tasks of what was planned since; one job for each schedule, which goes on as long as that.
+
+    It has a transaction of its own. Were it the job's, whoever edits the schedule, and with it this job, and this job,
+    which waits for the schedule, would wait for each other.
+    """
+    async with job.bell.transaction(tenant=job.tenant) as tx:
+        try:
+            schedule = await job.bell.schedules.hold(tx, UUID(job.payload["schedule_id"]))
+        except NotFound:
+            return Done()
+        look_at = await Tasks(job.bell).keep(tx, schedule)
     if look_at is None:
         return Done()
     return Snooze(until=look_at, reason="until more is planned")

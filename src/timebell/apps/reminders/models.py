@@ -15,6 +15,8 @@ Kind = Literal["task", "reminder"]
 # 48, 24, 12, 6 and 3 hours before.
 OFFSETS: Final = (2880, 1440, 720, 360, 180)
 _OWNER: Final = "reminders:"
+# Why a schedule ended that came to its own end. It may be given a later one.
+_OVER: Final = "over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,11 @@ def owner_of(person: UUID) -> str:
 def person_of(schedule: Schedule) -> UUID:
     assert schedule.owner is not None, "every schedule of this app has an owner"
     return UUID(schedule.owner.removeprefix(_OWNER))
+
+
+def is_deleted(schedule: Schedule) -> bool:
+    """Whether somebody ended it, so that nothing brings it back."""
+    return schedule.state == "ended" and schedule.state_reason != _OVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from timebell.apps.reminders.bodies import (
 )
 from timebell.apps.reminders.feeds import PATH as FEED_PATH
 from timebell.apps.reminders.feeds import Feed, get_schedule_feed, read_schedule_feed
-from timebell.apps.reminders.models import NewTask, details_of
+from timebell.apps.reminders.models import NewTask, details_of, is_deleted
 from timebell.apps.reminders.service import Reminders
 from timebell.apps.reminders.tasks import Tasks
 from timebell.kernel import Schedule, ScheduleChange
@@ -74,7 +74,7 @@ async def edit_reminder_schedule(call: Call, *, body: ScheduleEdit) -> Answer:
 
 async def delete_reminder_schedule(call: Call) -> Answer:
     """Reminds of nothing any more, and takes tasks away that are to come and not completed. What is past stays."""
-    schedule = await _held(call, is_ended_fine=True)
+    schedule = await _held(call, is_deleted_fine=True)
     await _reminders(call).end(call.tx, schedule, actor=call.by)
     return Answer(content=None, status=204)
 
@@ -108,7 +108,7 @@ async def edit_reminder_occurrence(call: Call, *, query: OccurrenceQuery, body: 
                 call.tx, schedule, original_local, body.start_local, fold=fold, actor=actor
             )
         elif body.skip:
-            change = await reminders.skip_following(call.tx, schedule, original_local, actor=actor)
+            change = await reminders.skip_following(call.tx, schedule, original_local, fold=fold, actor=actor)
         else:
             raise _one_only()
     elif body.start_local is not None:
@@ -140,7 +140,10 @@ async def list_tasks(call: Call, *, query: TasksQuery) -> object:
 async def create_task(call: Call, *, body: TaskInput) -> TaskRow:
     """A task that no schedule made."""
     task = NewTask(**{name: getattr(body, name) for name in NewTask.__dataclass_fields__})
-    return task_row(await Tasks(call.bell).add(call.tx, call.person, task, actor=call.by))
+    made = await Tasks(call.bell).add(
+        call.tx, call.person, task, actor=call.by, correlation_id=call.correlation_id
+    )
+    return task_row(made)
 
 
 async def get_task(call: Call) -> TaskRow:
@@ -151,7 +154,9 @@ async def get_task(call: Call) -> TaskRow:
 
 async def complete_task(call: Call) -> TaskRow:
     """It is done, and nobody is reminded of it any more. Doing so again changes nothing."""
-    task = await Tasks(call.bell).complete(call.tx, call.person, call.path["id"], actor=call.by)
+    task = await Tasks(call.bell).complete(
+        call.tx, call.person, call.path["id"], actor=call.by, correlation_id=call.correlation_id
+    )
     return task_row(task)
 
 
@@ -159,10 +164,10 @@ def _reminders(call: Call) -> Reminders:
     return Reminders(call.bell, call.notify)
 
 
-async def _held(call: Call, *, is_ended_fine: bool = False) -> Schedule:
+async def _held(call: Call, *, is_deleted_fine: bool = False) -> Schedule:
     schedule = await _reminders(call).hold(call.tx, call.person, call.path["id"])
     call.check_revision(schedule.revision)
-    if schedule.state == "ended" and schedule.state_reason != "over" and not is_ended_fine:
+    if is_deleted(schedule) and not is_deleted_fine:
         raise Problem(409, "schedule_deleted", "the schedule was deleted; create another")
     return schedule
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.reminders.guards import IS_OPEN
-from timebell.apps.reminders.models import Details, details_of, owner_of, person_of
+from timebell.apps.reminders.models import Details, details_of, is_deleted, owner_of, person_of
 from timebell.apps.reminders.rules import context_of
 from timebell.apps.reminders.tasks import Tasks
 from timebell.apps.reminders.templates import TEMPLATE
@@ -25,7 +25,7 @@ from timebell.web import Page
 SILENCE: Final = "reminders.silence"
 # Told in the inbox whatever happens, and besides as the person prefers.
 _ROUTE: Final = Route(first="preferred", also=("inbox",))
-_SECOND: Final = timedelta(seconds=1)
+_DELETED: Final = "deleted"
 _ERASED_PAGE: Final = 500
 _ERASED_PAGES_MAX: Final = 200
 
@@ -58,7 +58,6 @@ class Reminders:
             actor=actor,
             **when,
         )
-        await self._tasks.hold(tx, change.schedule.id)
         await self._keep_tasks(tx, change.schedule)
         return change
 
@@ -72,9 +71,9 @@ class Reminders:
         return found
 
     async def hold(self, tx: Transaction, person: UUID, id: UUID) -> Schedule:
-        """The schedule as it is, which nobody else changes here until the transaction ends."""
-        await self._tasks.hold(tx, id)
-        return await self.get(tx, person, id)
+        """The schedule as it is; until the transaction ends nobody else changes it, or keeps its tasks."""
+        await self.get(tx, person, id)
+        return await self._bell.schedules.hold(tx, id)
 
     async def list(
         self, tx: Transaction, person: UUID, *, is_active: bool | None, limit: int, cursor: str | None
@@ -123,10 +122,10 @@ class Reminders:
         return change
 
     async def end(self, tx: Transaction, schedule: Schedule, *, actor: str | None) -> ScheduleChange | None:
-        """Remind of nothing any more; None where that is so already. What is past stays readable."""
-        if schedule.state == "ended":
+        """Remind of nothing any more; None where that was said before. What is past stays readable."""
+        if is_deleted(schedule):
             return None
-        change = await self._bell.schedules.end(tx, schedule.id, "deleted", actor=actor)
+        change = await self._bell.schedules.end(tx, schedule.id, _DELETED, actor=actor)
         await self._keep_tasks(tx, change.schedule)
         return change
 
@@ -180,22 +179,18 @@ class Reminders:
             tx, schedule.id, original_local, fold=fold, actor=actor, start_local=start_local
         )
         if change.split_from is not None:
+            await self._tasks.hand_over(tx, change.split_from, change.schedule, original_local)
             await self._keep_tasks(tx, change.split_from)
         await self._keep_tasks(tx, change.schedule)
         return change
 
     async def skip_following(
-        self, tx: Transaction, schedule: Schedule, original_local: datetime, *, actor: str | None
+        self, tx: Transaction, schedule: Schedule, original_local: datetime, *, fold: int, actor: str | None
     ) -> ScheduleChange:
-        """Leave this occurrence and all that follow out: the schedule ends before it, at once if nothing is left."""
-        now = await self._tasks.now(tx)
-        next_page = await self._bell.schedules.occurrences(tx, schedule.id, from_at=now, limit=1)
-        if not next_page.lines or next_page.lines[0].original_local >= original_local:
-            change = await self._bell.schedules.end(tx, schedule.id, "deleted", actor=actor)
-        else:
-            change = await self._bell.schedules.edit(
-                tx, schedule.id, actor=actor, until_local=original_local - _SECOND
-            )
+        """Leave this occurrence and all that follow out."""
+        change = await self._bell.schedules.end_before(
+            tx, schedule.id, original_local, _DELETED, fold=fold, actor=actor
+        )
         await self._keep_tasks(tx, change.schedule)
         return change
 
@@ -206,9 +201,11 @@ class Reminders:
             page = await self._bell.schedules.list(
                 tx, owner=owner_of(person), limit=_ERASED_PAGE, cursor=cursor
             )
-            for schedule in page.lines:
-                if schedule.state != "ended":
-                    await self._bell.schedules.end(tx, schedule.id, "erased")
+            for listed in page.lines:
+                # It may have changed since it was listed, and changes no more once it is held.
+                schedule = await self._bell.schedules.hold(tx, listed.id)
+                await self.end(tx, schedule, actor=None)
+                await self._bell.schedules.forget(tx, schedule.id)
             cursor = page.next_cursor
             if cursor is None:
                 break

@@ -20,9 +20,6 @@ class ReminderStore(Statements):
 
     queries = load_queries("timebell.apps.reminders.sql")
 
-    async def lock_schedule(self, tx: Transaction, schedule_id: UUID) -> None:
-        await self._run(tx.session, "lock_schedule", schedule_id=schedule_id)
-
     async def read_clock(self, tx: Transaction) -> datetime:
         now: datetime = (await self._run(tx.session, "read_clock"))[0]["now"]
         return now.astimezone(UTC)
@@ -85,6 +82,18 @@ class ReminderStore(Statements):
 
     async def remove_tasks(self, tx: Transaction, ids: list[UUID]) -> None:
         await self._run(tx.session, "remove_tasks", tenant=tx.tenant, ids=ids)
+
+    async def hand_over_tasks(
+        self, tx: Transaction, *, schedule_id: UUID, new_id: UUID, from_local: datetime
+    ) -> None:
+        await self._run(
+            tx.session,
+            "hand_over_tasks",
+            tenant=tx.tenant,
+            schedule_id=schedule_id,
+            new_id=new_id,
+            from_local=from_local,
+        )
 
     async def insert_task(self, tx: Transaction, *, id: UUID, user_id: UUID, task: NewTask) -> Task:
         rows = await self._run(

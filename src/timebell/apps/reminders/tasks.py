@@ -37,9 +37,19 @@ class Tasks:
         self._store = ReminderStore(bell.clock)
         self._ids = Ids(bell.chance)
 
-    async def add(self, tx: Transaction, person: UUID, task: NewTask, *, actor: str | None) -> Task:
+    async def add(
+        self,
+        tx: Transaction,
+        person: UUID,
+        task: NewTask,
+        *,
+        actor: str | None,
+        correlation_id: str | None = None,
+    ) -> Task:
         made = await self._store.insert_task(tx, id=self._ids.new(), user_id=person, task=task)
-        await self._bell.record(tx, "task.created", {}, subject=f"task:{made.id}", actor=actor)
+        await self._bell.record(
+            tx, "task.created", subject=f"task:{made.id}", actor=actor, correlation_id=correlation_id
+        )
         return made
 
     async def get(self, tx: Transaction, person: UUID, id: UUID) -> Task:
@@ -72,19 +82,25 @@ class Tasks:
         )
         return page_of(name, rows, limit, task_of)
 
-    async def complete(self, tx: Transaction, person: UUID, id: UUID, *, actor: str | None) -> Task:
+    async def complete(
+        self,
+        tx: Transaction,
+        person: UUID,
+        id: UUID,
+        *,
+        actor: str | None,
+        correlation_id: str | None = None,
+    ) -> Task:
         """Done. It stays done at the first instant, however often it is said."""
         if await self._store.complete_task(tx, user_id=person, id=id):
-            await self._bell.record(tx, "task.completed", {}, subject=f"task:{id}", actor=actor)
+            await self._bell.record(
+                tx, "task.completed", subject=f"task:{id}", actor=actor, correlation_id=correlation_id
+            )
         return await self.get(tx, person, id)
 
     async def now(self, tx: Transaction) -> datetime:
         """The instant that the transaction takes place at."""
         return await self._store.read_clock(tx)
-
-    async def hold(self, tx: Transaction, schedule_id: UUID) -> None:
-        """Wait for whoever changes the same schedule; then it is ours until the transaction ends."""
-        await self._store.lock_schedule(tx, schedule_id)
 
     async def keep(self, tx: Transaction, schedule: Schedule) -> datetime | None:
         """Bring the tasks in line with a schedule that is held. Answers with when to do so again, or None for never."""
@@ -101,9 +117,13 @@ class Tasks:
         await self._write(tx, schedule, settle(tasks, wanted, details))
         if not is_kept:
             return None
-        due = now + _LOOK_AT_LEAST if schedule.plan_at is None else schedule.plan_at + _AFTER_PLAN
+        due = now + _LOOK_AT_LEAST
         if len(wanted) == AHEAD_MAX:
             due = wanted[AHEAD_MAX // 2].occurs_at
+        elif schedule.plan_at is not None:
+            # A planner that is late is looked for again after as long as it is late, and not each minute.
+            late = now - max(schedule.plan_at, schedule.updated_at)
+            due = max(schedule.plan_at + _AFTER_PLAN, now + late)
         return min(max(due, now + _AFTER_PLAN), now + _LOOK_AT_LEAST)
 
     async def follow(self, tx: Transaction, schedule: Schedule, look_at: datetime | None) -> None:
@@ -116,7 +136,7 @@ class Tasks:
             KEEP_TASKS,
             {"schedule_id": str(schedule.id)},
             key=str(schedule.id),
-            on_conflict="keep",
+            on_conflict="replace",
             due_at=look_at,
             subject=f"schedule:{schedule.id}",
             correlation_id=schedule.correlation_id,
@@ -127,6 +147,10 @@ class Tasks:
 
     async def erase(self, tx: Transaction, person: UUID) -> None:
         await self._store.erase_tasks(tx, user_id=person)
+
+    async def hand_over(self, tx: Transaction, old: Schedule, new: Schedule, from_local: datetime) -> None:
+        """Have the tasks from a wall time on be those of the schedule that goes on from there."""
+        await self._store.hand_over_tasks(tx, schedule_id=old.id, new_id=new.id, from_local=from_local)
 
     async def _wanted(self, tx: Transaction, schedule: Schedule, now: datetime) -> Sequence[Wanted]:
         wanted: list[Wanted] = []
@@ -166,4 +190,10 @@ class Tasks:
             )
         counts = {name: len(getattr(changes, name)) for name in ("added", "moved", "removed")}
         if any(counts.values()):
-            await self._bell.record(tx, "tasks.kept", counts, subject=f"schedule:{schedule.id}")
+            await self._bell.record(
+                tx,
+                "tasks.kept",
+                counts,
+                subject=f"schedule:{schedule.id}",
+                correlation_id=schedule.correlation_id,
+            )

@@ -5,7 +5,7 @@ WITH due AS MATERIALIZED (
     CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
     CROSS JOIN LATERAL (
         SELECT j.queue, j.tenant, j.lane, j.run_at, j.started_by IS NOT NULL AS is_started FROM timebell.jobs j
-        WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= coalesce(:now::timestamptz, now())
+        WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= (SELECT coalesce(:now::timestamptz, now()))
         ORDER BY j.run_at, j.id LIMIT :slot_rows_max::integer
     ) j
     LIMIT :rows_max::integer

@@ -5,7 +5,7 @@ WITH future AS MATERIALIZED (
     CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
     CROSS JOIN LATERAL (
         SELECT j.queue, j.tenant FROM timebell.jobs j
-        WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at > coalesce(:now::timestamptz, now())
+        WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at > (SELECT coalesce(:now::timestamptz, now()))
         ORDER BY j.run_at, j.id LIMIT :rows_max::integer
     ) j
     LIMIT :rows_max::integer

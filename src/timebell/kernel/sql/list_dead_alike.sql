@@ -7,7 +7,8 @@ SELECT * FROM (
         row_number() OVER (ORDER BY d.died_at DESC, d.id DESC) = :look_max::integer AS is_end
     FROM timebell.dead_jobs d
     WHERE d.tenant = :tenant::text AND d.fingerprint = :fingerprint::text AND (d.died_at, d.id) < (
-        coalesce(:before_at::timestamptz, 'infinity'), coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+        (SELECT coalesce(:before_at::timestamptz, 'infinity')),
+        (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')))
     ORDER BY d.died_at DESC, d.id DESC LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

@@ -3,17 +3,17 @@
 WITH looked_at AS (
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE :subject::text IS NULL AND :correlation_id::text IS NULL
-        AND e.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND e.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY e.id DESC LIMIT :look_max::integer)
     UNION ALL
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE :correlation_id::text IS NULL AND e.tenant = :tenant::text AND e.subject = :subject::text
-        AND e.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND e.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY e.id DESC LIMIT :look_max::integer)
     UNION ALL
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE e.tenant = :tenant::text AND e.correlation_id = :correlation_id::text
-        AND e.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND e.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY e.id DESC LIMIT :look_max::integer)
 ), marked AS (
     SELECT id, tenant = :tenant::text AND (:name::text IS NULL OR name = :name::text)

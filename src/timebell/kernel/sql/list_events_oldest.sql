@@ -2,17 +2,17 @@
 WITH looked_at AS (
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE :subject::text IS NULL AND :correlation_id::text IS NULL
-        AND e.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND e.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY e.id LIMIT :look_max::integer)
     UNION ALL
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE :correlation_id::text IS NULL AND e.tenant = :tenant::text AND e.subject = :subject::text
-        AND e.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND e.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY e.id LIMIT :look_max::integer)
     UNION ALL
     (SELECT e.id, e.tenant, e.name, e.subject FROM timebell.events e
     WHERE e.tenant = :tenant::text AND e.correlation_id = :correlation_id::text
-        AND e.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND e.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY e.id LIMIT :look_max::integer)
 ), marked AS (
     SELECT id, tenant = :tenant::text AND (:name::text IS NULL OR name = :name::text)

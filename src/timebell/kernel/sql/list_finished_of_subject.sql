@@ -11,8 +11,8 @@ SELECT * FROM (
     ) l
     ORDER BY l.id DESC, l.version DESC, l.state = 'pending', l.logged_at DESC
 ) f
-WHERE f.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND f.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+WHERE f.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    AND f.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     AND f.state <> 'pending' AND (:state::text IS NULL OR f.state = :state::text)
     AND (:kind::text IS NULL OR f.kind = :kind::text) AND (:queue::text IS NULL OR f.queue = :queue::text)
     AND (:key::text IS NULL OR f.key = :key::text)

@@ -5,7 +5,7 @@ WITH looked AS MATERIALIZED (
     SELECT l.id, l.tenant, l.queue, l.kind, l.subject, l.key, l.step, l.version, l.attempt, l.due_at, l.started_at,
         l.finished_at, l.logged_at, l.correlation_id, l.state, l.reason, l.error_class, l.error
     FROM timebell.job_log l
-    WHERE l.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    WHERE l.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY l.id LIMIT :look_max::integer
 ), last AS (
     SELECT DISTINCT ON (l.id) l.* FROM looked l

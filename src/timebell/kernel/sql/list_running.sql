@@ -6,11 +6,11 @@ FROM timebell.slots s
 CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
 CROSS JOIN LATERAL (
     SELECT j.* FROM timebell.jobs j
-    WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= coalesce(:now::timestamptz, now())
+    WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= (SELECT coalesce(:now::timestamptz, now()))
     ORDER BY j.run_at, j.id LIMIT :slot_rows_max::integer
 ) j
 WHERE j.started_by IS NOT NULL AND j.tenant = :tenant::text
     AND (:kind::text IS NULL OR j.kind = :kind::text) AND (:queue::text IS NULL OR j.queue = :queue::text)
-    AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND j.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY CASE WHEN :oldest_first::boolean THEN j.id END, j.id DESC LIMIT :limit::integer + 1

@@ -3,17 +3,17 @@
 WITH looked_at AS (
     (SELECT id, state FROM timebell.schedules
     WHERE :owner::text IS NULL AND :subject::text IS NULL AND tenant = :tenant::text
-        AND id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
     UNION ALL
     (SELECT id, state FROM timebell.schedules
     WHERE tenant = :tenant::text AND owner = :owner::text
-        AND id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
     UNION ALL
     (SELECT id, state FROM timebell.schedules
     WHERE tenant = :tenant::text AND subject = :subject::text
-        AND id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
 ), marked AS (
     SELECT id, (:state::text IS NULL OR state = :state::text) AS is_match,

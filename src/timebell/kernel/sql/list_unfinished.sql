@@ -11,7 +11,7 @@ SELECT * FROM (
             AND (:state::text IS NULL OR (j.started_by IS NULL) = (:state::text = 'pending')) AS is_match,
         row_number() OVER (ORDER BY j.id DESC) = :look_max::integer AS is_end
     FROM timebell.jobs j
-    WHERE j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    WHERE j.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY j.id DESC LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

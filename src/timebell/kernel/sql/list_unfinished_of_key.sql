@@ -12,6 +12,6 @@ JOIN timebell.jobs j ON j.id = held.job_id AND j.tenant = :tenant::text
 WHERE (:kind::text IS NULL OR k.kind = :kind::text) AND (:queue::text IS NULL OR j.queue = :queue::text)
     AND (:subject::text IS NULL OR j.subject = :subject::text)
     AND (:state::text IS NULL OR (j.started_by IS NULL) = (:state::text = 'pending'))
-    AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND j.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY CASE WHEN :oldest_first::boolean THEN j.id END, j.id DESC LIMIT :limit::integer + 1

@@ -9,7 +9,7 @@ SELECT * FROM (
         row_number() OVER (ORDER BY j.id DESC) = :look_max::integer AS is_end
     FROM timebell.jobs j
     WHERE j.tenant = :tenant::text AND j.subject = :subject::text
-        AND j.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND j.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY j.id DESC LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

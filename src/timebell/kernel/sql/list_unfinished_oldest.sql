@@ -2,12 +2,12 @@
 WITH looked_at AS (
     (SELECT j.id, j.tenant, j.kind, j.queue, j.started_by IS NULL AS is_pending FROM timebell.jobs j
     WHERE :subject::text IS NULL
-        AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY j.id LIMIT :look_max::integer)
     UNION ALL
     (SELECT j.id, j.tenant, j.kind, j.queue, j.started_by IS NULL FROM timebell.jobs j
     WHERE j.tenant = :tenant::text AND j.subject = :subject::text
-        AND j.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY j.id LIMIT :look_max::integer)
 ), marked AS (
     SELECT id, tenant = :tenant::text

@@ -8,13 +8,13 @@ FROM (
     JOIN timebell_notify.standing s ON s.tenant = w.tenant AND s.id = w.id
     WHERE w.tenant = :tenant::text AND (w.state IN ('failed', 'uncertain') OR w.reason = 'template_incomplete')
         AND (s.state IN ('failed', 'uncertain') OR s.reason = 'template_incomplete')
-        AND w.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND w.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY w.id LIMIT :limit::integer + 1)
     UNION
     (SELECT w.id FROM timebell_notify.owed o
     JOIN timebell_notify.notifications w ON w.tenant = o.tenant AND w.id = o.id AND w.settled_at IS NULL
     WHERE o.tenant = :tenant::text AND o.is_dead
-        AND o.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND o.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY w.id LIMIT :limit::integer + 1)
 ) found
 JOIN timebell_notify.standing n ON n.tenant = :tenant::text AND n.id = found.id

@@ -8,7 +8,7 @@ SELECT id, is_match, is_end, (to_jsonb(delivery) || jsonb_build_object('content'
     WHERE d.tenant = :tenant::text
         AND (:recipient_id::uuid IS NULL OR d.recipient_id = :recipient_id::uuid)
         AND (:notification_id::uuid IS NULL OR d.notification_id = :notification_id::uuid)
-        AND d.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND d.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY d.id DESC LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

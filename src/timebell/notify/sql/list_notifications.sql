@@ -10,7 +10,7 @@ SELECT * FROM (
     WHERE n.tenant = :tenant::text
         AND (:recipient_id::uuid IS NULL OR n.recipient_id = :recipient_id::uuid)
         AND (:subject::text IS NULL OR n.subject = :subject::text)
-        AND n.id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        AND n.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY n.id DESC LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

@@ -10,7 +10,7 @@ SELECT * FROM (
     WHERE n.tenant = :tenant::text
         AND (:recipient_id::uuid IS NULL OR n.recipient_id = :recipient_id::uuid)
         AND (:subject::text IS NULL OR n.subject = :subject::text)
-        AND n.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+        AND n.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY n.id LIMIT :look_max::integer
 ) looked
 WHERE is_match OR is_end

@@ -2,7 +2,7 @@
 SELECT id, channel, address, subject, body, content::text AS content, captured_at, template, recipient_id,
     notification_id, delivery_id, reason
 FROM timebell_notify.outbox
-WHERE tenant = :tenant::text AND id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+WHERE tenant = :tenant::text AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     AND (:recipient_id::uuid IS NULL OR recipient_id = :recipient_id::uuid)
     AND (:channel::text IS NULL OR channel = :channel::text)
 ORDER BY id LIMIT :limit::integer + 1

@@ -9,5 +9,5 @@ SELECT r.id, r.tenant, r.external_id, r.name, r.language, r.timezone, r.channel_
         FROM timebell_notify.opt_outs o WHERE o.tenant = r.tenant AND o.recipient_id = r.id) AS opt_outs
 FROM timebell_notify.recipients r
 WHERE r.tenant = :tenant::text AND r.erased_at IS NULL
-    AND r.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND r.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY r.id LIMIT :limit::integer + 1

@@ -1,5 +1,5 @@
 -- The key with a digest, if it may be used. Keys live in real time, whatever a sandbox's clock says.
-SELECT tenant, id, prefix, scope, is_test, last_used_on,
+SELECT tenant, id, prefix, scope, last_used_on,
     (coalesce(:lease_now::timestamptz, now()) AT TIME ZONE 'UTC')::date AS today
 FROM timebell_web.api_keys
 WHERE digest = :digest AND revoked_at IS NULL

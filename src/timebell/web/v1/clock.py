@@ -72,7 +72,7 @@ def _duration(text: str) -> timedelta:
     raise InvalidInput("give a fixed time such as PT15M, PT1H30M, P1D or P2W (ISO 8601)", field="by")
 
 
-_TAG: Final = "Clock"
+_TAG: Final = "clock"
 _OUTSIDE: Final = {404: "Time is real here: this is no sandbox."}
 
 ROUTES: Final[tuple[Route, ...]] = (

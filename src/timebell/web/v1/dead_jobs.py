@@ -7,10 +7,12 @@ from uuid import UUID
 
 from pydantic import Field
 
-from timebell.errors import KeyConflict, NotFound
+from timebell.errors import InvalidInput, KeyConflict, NotFound
+from timebell.kernel.insights_store import InsightsStore
 from timebell.web.calls import Call
 from timebell.web.fields import Input, Instant, Listed, Name, Output, PageQuery, listed
 from timebell.web.routes import Route
+from timebell.web.v1.job_fields import is_reserved
 
 _IDS_MAX: Final = 1_000
 
@@ -116,12 +118,16 @@ async def list_dead_job_groups(call: Call, query: GroupsQuery) -> dict[str, Any]
 async def revive_dead_job(call: Call, body: ReviveInput) -> dict[str, Any]:
     """Bring one back under its own id, with its attempts counted anew; with another payload if one is given."""
     id = call.path["id"]
+    job = await InsightsStore(call.bell.clock).read_job(call.tx.session, tenant=call.tenant, id=id)
+    if job is None or job["state"] != "dead":
+        raise _not_dead(id)
+    if body.payload is not None and is_reserved(job["kind"]):
+        raise InvalidInput("a job of Timebell's own is revived with the payload that it has", field="payload")
     revived = await call.bell.revive(call.tx, ids=[id], payload=body.payload, actor=call.by)
-    if not revived:
-        job = await call.insights.job(call.tenant, id)
-        if job is None or job.state != "dead" or job.key is None:
-            raise _not_dead(id)
+    if not revived and job["key"] is not None:
         raise KeyConflict("its key stands for another job by now; cancel that one, or discard this one")
+    if not revived:
+        raise _not_dead(id)
     return {"ids": revived}
 
 

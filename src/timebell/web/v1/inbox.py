@@ -18,10 +18,11 @@ _OUTSIDE: Final[dict[InboxStatus, Status]] = {inside: outside for outside, insid
 
 
 class InboxQuery(PageQuery):
-    """Which entries. The cursor is the `seq` at which a page ended, so one that a client remembers does as well."""
+    """Which entries. The cursor is the `seq` at which a page ended, so one that a client remembers does as well.
+    Entries are created in the order of their `seq`."""
 
     status: Status | None = None
-    sort: Literal["seq", "-seq"] = "seq"
+    sort: Literal["seq", "-seq", "created_at", "-created_at"] = "seq"
 
 
 class InboxEdit(Input):
@@ -71,7 +72,7 @@ async def list_inbox(call: Call, query: InboxQuery) -> dict[str, Any]:
         call.person,
         tenant=call.tenant,
         status=None if query.status is None else _INSIDE[query.status],
-        newest_first=query.sort == "-seq",
+        newest_first=query.sort.startswith("-"),
         limit=query.limit,
         cursor=query.cursor,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import Field, WrapValidator
@@ -23,7 +23,10 @@ FirstOf = Annotated[
     Field(description="The first of these that works, or the recipient's preferred one."),
 ]
 Also = Annotated[list[Channel], Field(max_length=6, description="Besides, on each of these.")]
+Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
 Sort = Literal["created_at", "-created_at"]
+# As a notification is its job, its context is part of a payload inside.
+TELL_NAMES: Final = {"recipient": "recipient_id", "payload": "context"}
 
 
 class DigestInput(Input):
@@ -87,7 +90,12 @@ class NotificationsInput(Input):
 
 
 class WithdrawInput(Input):
-    reason: Annotated[str, Field(min_length=1, max_length=2_000)] = "withdrawn"
+    reason: Reason = "withdrawn"
+
+
+class WithdrawManyInput(Input):
+    subject: Name
+    reason: Reason = "withdrawn"
 
 
 class MendInput(Input):
@@ -146,6 +154,10 @@ class WithdrawnOutput(Output):
     id: UUID
     answer: Literal["cancelled", "too_late", "already_final", "not_found"]
     state: str | None
+
+
+class WithdrawnNotifications(Output):
+    data: list[WithdrawnOutput]
 
 
 class ReleasedOutput(Output):

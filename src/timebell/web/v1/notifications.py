@@ -14,6 +14,7 @@ from timebell.web.routes import Answer, Route
 from timebell.web.v1.bulk import each_by_itself, refusal, refused
 from timebell.web.v1.job_fields import Refusal
 from timebell.web.v1.notification_bodies import (
+    TELL_NAMES,
     DecisionOutput,
     ExplanationOutput,
     MendInput,
@@ -29,6 +30,8 @@ from timebell.web.v1.notification_bodies import (
     WhyNotOutput,
     WhyNotQuery,
     WithdrawInput,
+    WithdrawManyInput,
+    WithdrawnNotifications,
     WithdrawnOutput,
     shown_check,
     shown_delivery,
@@ -36,8 +39,6 @@ from timebell.web.v1.notification_bodies import (
     told_answer,
     values_of,
 )
-
-_NAMES: Final = {"recipient": "recipient_id"}
 
 
 async def create_notification(call: Call, body: NotificationInput) -> Answer:
@@ -57,8 +58,10 @@ async def create_notifications(call: Call, body: NotificationsInput) -> ToldResu
                 raise one
             asked.append((index, _checked(call, one)))
         except TimebellError as error:
-            results[index] = refused(error, _NAMES)
-    results |= await each_by_itself(call, asked, lambda tells: call.notify.tell_many(call.tx, tells), _NAMES)
+            results[index] = refused(error, TELL_NAMES)
+    results |= await each_by_itself(
+        call, asked, lambda tells: call.notify.tell_many(call.tx, tells), TELL_NAMES
+    )
     return ToldResults(
         data=[_result(index, results[index]) for index in range(len(given))],
         refused_count=sum(isinstance(result, Problem) for result in results.values()),
@@ -113,8 +116,13 @@ async def withdraw_notification(call: Call, body: WithdrawInput) -> WithdrawnOut
     """Take it back, if it was not told yet; the answer is truthful."""
     await _check_there(call)
     answers = await call.notify.withdraw(call.tx, id=call.path["id"], reason=body.reason, actor=call.by)
-    answer = next(one for one in answers if one.id == call.path["id"])
-    return WithdrawnOutput(id=answer.id, answer=answer.answer, state=answer.state)
+    return WithdrawnOutput.model_validate(next(one for one in answers if one.id == call.path["id"]))
+
+
+async def withdraw_notifications(call: Call, body: WithdrawManyInput) -> WithdrawnNotifications:
+    """Take back all that is still to be told about a subject; empty where there is none. Its other jobs stay."""
+    answers = await call.notify.withdraw(call.tx, subject=body.subject, reason=body.reason, actor=call.by)
+    return WithdrawnNotifications(data=[WithdrawnOutput.model_validate(one) for one in answers])
 
 
 async def release_notification(call: Call) -> ReleasedOutput:
@@ -126,8 +134,8 @@ async def release_notification(call: Call) -> ReleasedOutput:
 
 async def mend_notification(call: Call, body: MendInput) -> ReleasedOutput:
     """Give a notification what its context lacked, or say it better, and have it tried again at once."""
-    await call.notify.mend(call.tx, call.path["id"], body.context)
-    return ReleasedOutput(id=call.path["id"], is_released=True)
+    is_released = await call.notify.mend(call.tx, call.path["id"], body.context)
+    return ReleasedOutput(id=call.path["id"], is_released=is_released)
 
 
 async def ask_why_not(call: Call, query: WhyNotQuery) -> WhyNotOutput:
@@ -183,7 +191,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=NotificationInput,
         answer=ToldOutput,
         idempotency="optional",
-        names=_NAMES,
+        names=TELL_NAMES,
         example=_EXAMPLE,
         problems=_REFERS,
     ),
@@ -197,7 +205,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=NotificationsInput,
         answer=ToldResults,
         idempotency="optional",
-        names=_NAMES,
+        names=TELL_NAMES,
         example={"notifications": [_EXAMPLE]},
     ),
     Route(
@@ -248,6 +256,18 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         method="POST",
+        path="/v1/notifications/withdraw",
+        run=withdraw_notifications,
+        summary="Take back what is about a subject",
+        tag=_TAG,
+        scope="write",
+        body=WithdrawManyInput,
+        answer=WithdrawnNotifications,
+        idempotency="required",
+        example={"subject": "booking:42", "reason": "the booking was cancelled"},
+    ),
+    Route(
+        method="POST",
         path="/v1/notifications/{id}/release",
         run=release_notification,
         summary="Try a held notification now",
@@ -276,7 +296,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         tag=_TAG,
         query=WhyNotQuery,
         answer=WhyNotOutput,
-        names=_NAMES,
+        names=TELL_NAMES,
         problems=_REFERS,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from timebell.notify import Channel
@@ -14,6 +14,7 @@ from timebell.web.routes import Route
 class OutboxQuery(PageQuery):
     recipient_id: UUID | None = None
     channel: Channel | None = None
+    sort: Literal["at", "-at"] = "at"
 
 
 class OutboxEntry(Output):
@@ -39,6 +40,7 @@ async def list_outbox(call: Call, query: OutboxQuery) -> dict[str, Any]:
         tenant=call.tenant,
         recipient=query.recipient_id,
         channel=query.channel,
+        newest_first=query.sort == "-at",
         limit=query.limit,
         cursor=query.cursor,
     )

@@ -13,7 +13,7 @@ from timebell.web.routes import Answer, Route
 
 OnQuiet = Literal["early", "other_channel", "inbox_only", "drop"]
 Urgency = Literal["normal", "time_bound", "critical"]
-SenderPart = Literal["email", "email_name", "name", "reply_to", "sms", "whatsapp"]
+SenderPart = Literal["email", "email_name", "reply_to", "sms", "whatsapp"]
 _DELAY_MAX: Final = 30 * 86_400
 
 

@@ -97,6 +97,7 @@ class RecipientsQuery(PageQuery):
     external_id: (
         Annotated[Name, Field(description="Only the one that the tenant itself calls so.")] | None
     ) = None
+    sort: Literal["created_at", "-created_at"] = "created_at"
 
 
 class ExportQuery(Input):

@@ -39,7 +39,12 @@ async def create_recipient(call: Call, body: RecipientInput) -> Answer:
 async def list_recipients(call: Call, query: RecipientsQuery) -> dict[str, Any]:
     """The recipients of this tenant, the oldest first."""
     if query.external_id is None:
-        page = await call.notify.recipients.list(tenant=call.tenant, limit=query.limit, cursor=query.cursor)
+        page = await call.notify.recipients.list(
+            tenant=call.tenant,
+            newest_first=query.sort == "-created_at",
+            limit=query.limit,
+            cursor=query.cursor,
+        )
         return listed(page, shown_recipient)
     try:
         found = await call.notify.recipients.find(query.external_id, tenant=call.tenant)
@@ -123,6 +128,15 @@ def _shown_whole(recipient: Recipient) -> Answer:
 
 _TAG: Final = "recipients"
 _TAKEN: Final = {409: "The `external_id` stands for another recipient, or the idempotency key is in use."}
+# Where a body has what an address is made of inside.
+_ADDRESS_NAMES: Final = {
+    "address.value": "value",
+    "address.endpoint": "value",
+    **{
+        f"address.{name}": f"detail.{name}"
+        for name in ("secret", "previous_secret", "keys", "keys.p256dh", "keys.auth")
+    },
+}
 _EXAMPLE: Final = {
     "name": "Ada",
     "email": "ada@example.org",
@@ -206,6 +220,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=AddressInput,
         answer=AddressOutput,
         idempotency="optional",
+        names=_ADDRESS_NAMES,
         example={"kind": "phone", "value": "+49 170 1234567"},
     ),
     Route(
@@ -216,6 +231,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         tag=_TAG,
         status=204,
         scope="write",
+        idempotency="optional",
     ),
     Route(
         method="POST",
@@ -239,5 +255,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=204,
         scope="write",
         query=OptOutQuery,
+        idempotency="optional",
     ),
 )

@@ -21,7 +21,7 @@ from timebell.rules.agenda import Late
 from timebell.rules.localtime import NAME_CHARS_MAX, Adjusted, OnFold, OnGap
 from timebell.rules.planned import CatchUp, OccurrenceState
 from timebell.web.fields import Duration, Input, Instant, LocalTime, Name, Offset, Output, PageQuery
-from timebell.web.v1.job_fields import Attempts, Kind, Priority
+from timebell.web.v1.job_fields import Attempts, OwnKind, Priority
 
 _STEPS_MAX = 200
 
@@ -38,7 +38,7 @@ class StepInput(Input):
     """What each occurrence owes at an offset from it; `-PT1H` is an hour before."""
 
     key: Name
-    kind: Kind
+    kind: OwnKind
     offset: Offset
     payload: dict[str, Any] = Field(default_factory=dict)
     late: Late = "skip"

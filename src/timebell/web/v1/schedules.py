@@ -40,7 +40,7 @@ class EndScheduleInput(Input):
 
 async def create_schedule(call: Call, body: ScheduleInput) -> Answer:
     """A new schedule, planned at once. With `dry_run` the answer is what it would be, and nothing is kept."""
-    terms = {"correlation_id": call.correlation_id, **body.terms()}
+    terms = {**body.terms(), "correlation_id": body.correlation_id or call.correlation_id}
     return _changed(await call.bell.schedules.create(call.tx, actor=call.by, **terms))
 
 

@@ -148,6 +148,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=204,
         scope="write",
         query=SuppressionQuery,
+        idempotency="optional",
         problems={404: "That address is not on the list."},
     ),
 )

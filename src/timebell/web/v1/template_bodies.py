@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import Field
 
+from timebell.errors import InvalidInput, InvalidTemplate
 from timebell.notify import Channel, Template, TemplateDraft, Text, Variable
 from timebell.notify.template_models import Preview, TemplateLine
 from timebell.web.fields import Input, Instant, Output
@@ -52,6 +55,32 @@ class TemplateInput(Input):
             topic=self.topic,
             message_class=self.message_class,
         )
+
+    @contextmanager
+    def pointed_at(self, prefix: str = "") -> Iterator[None]:
+        """What is refused is named inside by what it is, as `texts[sms/en].body`, and here by where it stands."""
+        try:
+            yield
+        except InvalidInput as error:
+            name = error.field or ""
+            if name.partition("[")[0] not in type(self).model_fields:
+                raise
+            message = str(error).removeprefix(f"{name}: ")
+            raise InvalidTemplate(message, field=f"{prefix}{self._place(name)}") from None
+
+    def _place(self, name: str) -> str:
+        texts = [f"texts[{each.channel}/{each.language}]" for each in self.texts]
+        variables = [f"variables[{each.name[:60]}]" for each in self.variables]
+        for kind, known in (("texts", texts), ("variables", variables)):
+            for index, one in enumerate(known):
+                if _folded(name).startswith(_folded(one)):
+                    return f"{kind}[{index}]{name[len(one) :]}"
+        return name
+
+
+def _folded(name: str) -> str:
+    """A language may be written in more than one way."""
+    return name.lower().replace("_", "-")
 
 
 class VersionQuery(Input):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 from timebell.errors import InvalidInput
@@ -12,7 +13,7 @@ from timebell.notify.template_rows import reader_of
 from timebell.web.calls import Call
 from timebell.web.fields import Listed, PageQuery, listed
 from timebell.web.routes import Answer, Route
-from timebell.web.v1.notification_bodies import ToldOutput, told_answer
+from timebell.web.v1.notification_bodies import TELL_NAMES, ToldOutput, told_answer
 from timebell.web.v1.template_bodies import (
     ChosenOutput,
     MovedOutput,
@@ -32,7 +33,8 @@ from timebell.web.v1.template_bodies import (
 
 async def save_template(call: Call, body: TemplateInput) -> TemplateOutput:
     """A new version, current from now on; the same texts again are the same version. What was planned keeps its own."""
-    saved = await call.notify.templates.save(call.tx, body.draft(call.path["key"]), actor=call.by)
+    with body.pointed_at():
+        saved = await call.notify.templates.save(call.tx, body.draft(call.path["key"]), actor=call.by)
     return shown_template(saved)
 
 
@@ -73,19 +75,24 @@ async def repin_template(call: Call, body: VersionInput) -> MovedOutput:
 async def preview_template(call: Call, body: PreviewInput) -> PreviewOutput:
     """A text as somebody would get it. Nothing is written or sent."""
     key: str = call.path["key"]
+    if body.reader is not None and body.recipient_id is not None:
+        raise InvalidInput("give this or a recipient_id, not both", field="reader")
+    if body.version is not None and body.draft is not None:
+        raise InvalidInput("a draft has none yet; give one of the two", field="version")
     reader = Reader(**body.reader.model_dump()) if body.reader is not None else Reader()
     if body.recipient_id is not None:
         reader = reader_of(await call.notify.recipients.get(body.recipient_id, tenant=call.tenant))
     policy = await call.notify.policies.get(tenant=call.tenant)
-    preview = await call.notify.templates.preview(
-        key if body.draft is None else body.draft.draft(key),
-        tenant=call.tenant,
-        channel=body.channel,
-        context=body.context,
-        reader=reader,
-        default_language=policy.default_language,
-        version=body.version,
-    )
+    with nullcontext() if body.draft is None else body.draft.pointed_at("draft."):
+        preview = await call.notify.templates.preview(
+            key if body.draft is None else body.draft.draft(key),
+            tenant=call.tenant,
+            channel=body.channel,
+            context=body.context,
+            reader=reader,
+            default_language=policy.default_language,
+            version=body.version,
+        )
     return shown_preview(preview)
 
 
@@ -213,7 +220,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=TestSend,
         answer=ToldOutput,
         idempotency="optional",
-        names={"recipient": "recipient_id"},
+        names=TELL_NAMES,
         example={"recipient_id": "0199c5f0-5a0e-7c2b-9d4e-1f2a3b4c5d6e", "context": {"order": "A-1042"}},
     ),
 )
