@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tests.acceptance.faults.load import CALLER
 from tests.history import Record
@@ -56,12 +56,19 @@ def needless_starts(records: Sequence[Record]) -> int:
 
 
 def lateness(records: Iterable[Record], *prefixes: str) -> list[float]:
-    """Seconds from its due instant to the first start of each job whose name begins so, the shortest first."""
+    """Seconds to the first start of each job whose name begins so, the shortest first: from its due instant, or from
+    when the caller heard that it was taken, should that be later."""
     first: dict[str, Record] = {}
+    taken: dict[str, datetime] = {}
     for each in records:
+        if each.op == "enqueue" and each.answered_at is not None:
+            taken[each.key] = each.answered_at
         if each.op == "start" and each.key.startswith(prefixes):
             known = first.get(each.key)
             if known is None or each.invoked_at < known.invoked_at:
                 first[each.key] = each
-    waits = [(each.invoked_at - each.due_at).total_seconds() for each in first.values() if each.due_at]
-    return sorted(waits)
+    return sorted(
+        (each.invoked_at - max(each.due_at, taken.get(each.key, each.due_at))).total_seconds()
+        for each in first.values()
+        if each.due_at is not None
+    )

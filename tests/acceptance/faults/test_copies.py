@@ -39,7 +39,7 @@ async def by_dump(server: Server, folder: Path) -> Server:
     copy = await Server(folder).make()
     await copy.start()
     async with copy.connection("admin", "postgres") as admin:
-        for role in ("owner", "app"):
+        for role in ("owner", "app", "api", "read"):
             await admin.execute(f"CREATE ROLE {ROLES[role]} LOGIN PASSWORD '{PASSWORD}'")
         await admin.execute(f"CREATE DATABASE {DATABASE} OWNER {ROLES['owner']}")
     await run_program("pg_restore", copy, "--exit-on-error", str(file))
@@ -99,8 +99,8 @@ async def test_a_copy_made_under_load_goes_on_from_its_own_moment(
 
 
 async def check_copy(stage: Stage, other: Server, place: Path, how: str) -> None:
-    owed = await names(other.url("owner"), "SELECT key FROM timebell.jobs")
-    done = await names(other.url("owner"), "SELECT key FROM timebell.job_log WHERE state = 'done'")
+    owed = await names(other.url(), "SELECT key FROM timebell.jobs")
+    done = await names(other.url(), "SELECT key FROM timebell.job_log WHERE state = 'done'")
     assert owed, "nothing was owed when the copy was made; nothing is proven"
     assert done, "nothing was done when the copy was made; nothing is proven"
     (place / "elsewhere").mkdir()
