@@ -77,5 +77,12 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _give_up(self) -> Any:
         self._deadline = None
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        # There is none before the first request, whatever its type says.
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            # Whoever waits for an answer, or listens to a stream, owes us no further head meanwhile.
+            self._arm()
+        else:
             self.transport.close()

@@ -69,7 +69,9 @@ async def test_three_nodes_one_killed_every_few_seconds(
     assert figures["jobs"] == count + kills * LONG
     assert kills >= 2
     assert figures["recovered"] > 0, "no job was running when its node was killed; nothing is proven"
-    assert figures["recovery_seconds_max"] <= stage.lease_seconds + 5
+    if every_seconds > stage.lease_seconds:
+        # Where nodes die faster than leases run out, whoever takes a dead node's job may be the next to die.
+        assert figures["recovery_seconds_max"] <= stage.lease_seconds + 5
     assert not await stage.count("timebell.dead_jobs"), "no job was to blame"
 
 
