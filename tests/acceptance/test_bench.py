@@ -111,6 +111,15 @@ def command_of(pid: int) -> bytes:
     return line.read_bytes() if line.exists() else b""
 
 
+def test_suggesting_is_measured_over_http() -> None:
+    answer = bench("suggest", "--requests", "20", "--connections", "4", "--meetings", "10")
+    assert (answer["bench"], answer["people"], answer["weeks"]) == ("suggest", 10, 4)
+    assert (answer["blocks"], answer["meetings"], answer["requests"]) == (200, 10, 20)
+    figures = answer["timebell"]
+    assert isinstance(figures, dict)
+    assert figures["per_s"] > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["external", "transactional"])
 def test_the_other_modes_are_measured_too(mode: str) -> None:

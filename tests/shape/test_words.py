@@ -57,6 +57,11 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/timebell/apps/reminders/", "task", "a task is a to-do there"),
     ("src/timebell/apps/reminders/bodies.py", "rev", "the source's own name for it, which clients know"),
     ("src/timebell/apps/reminders/bodies.py", "tz", "the source's own name for it, which clients know"),
+    *(
+        (f"src/timebell/apps/meetings/{place}", name, "the source's own name for it, which clients know")
+        for place in ("bodies.py", "migrations/", "sql/list_reminders.sql")
+        for name in ("next_attempt_at", "organization", "scheduled_at")
+    ),
     ("src/timebell/client/people.py", "task", "a task is a to-do there"),
     ("src/timebell/client/people.py", "rev", "the source's own name for it, which clients know"),
     ("src/timebell/client/people.py", "tz", "the source's own name for it, which clients know"),
@@ -81,7 +86,8 @@ def refusal(name: str, path: str) -> str | None:
             if singular in REFUSED and singular not in allowed:
                 return REFUSED[singular]
     joined = f"_{'_'.join(words)}_"
-    return next((better for refused, better in REFUSED_NAMES.items() if f"_{refused}_" in joined), None)
+    refused_names = {refused: better for refused, better in REFUSED_NAMES.items() if refused not in allowed}
+    return next((better for refused, better in refused_names.items() if f"_{refused}_" in joined), None)
 
 
 def given_names(source: str) -> Iterator[tuple[int, str]]:

@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.simulation.database import make_world
 from tests.simulation.run import run_seed
 from timebell.testing.database import DatabaseFactory
 from timebell.testing.run_folder import make_run_folder
@@ -34,7 +35,7 @@ def _play(options: argparse.Namespace, folder: Path) -> int:
         factory = runner.run(DatabaseFactory.join(folder))
         try:
             runner.run(factory.make_template())
-            database = runner.run(factory.create())
+            database = runner.run(make_world(factory))
             for seed in range(options.seed, options.seed + options.seeds):
                 result = run_seed(seed, database=database, days=options.days, is_traced=options.trace)
                 print(*result.trace, sep="\n", end="\n" if result.trace else "")

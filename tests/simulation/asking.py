@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from tests.history import Record
-from tests.simulation.callers import LOSSES, Wanted
+from tests.simulation.callers import LOSSES
 from tests.simulation.process import Process
 from tests.simulation.wire import Statement
 
@@ -30,7 +30,7 @@ class Asking(ABC):
         self._record = record
         self._count = 0
         self._callers: list[Process] = []
-        self._wanted: dict[UUID, Wanted] = {}
+        self._wanted: dict[UUID, Any] = {}
         self.is_over = False
 
     def serve(self, callers: list[Process]) -> None:

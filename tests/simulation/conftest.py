@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from tests.simulation.database import make_world
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world_database(databases: DatabaseFactory, template: None) -> AsyncIterator[TestDatabase]:
-    database = await databases.create()
+    database = await make_world(databases)
     yield database
     await databases.drop(database)

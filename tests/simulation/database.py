@@ -15,9 +15,15 @@ import asyncpg
 
 from tests.simulation.loop import LIFE, Life
 from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
+from timebell.apps.meetings import APP
+from timebell.db.migrate import migrate
 from timebell.db.pool import Database, Limits, Observer
+from timebell.db.provision import ROLES
 from timebell.db.queries import Query, load_queries, parse
+from timebell.kernel import Registry
 from timebell.kernel.statements import Statements
+from timebell.loading import slices_of
+from timebell.testing.database import DatabaseFactory, TestDatabase
 
 # Waiting for locks and idle transactions are ended by the wire, in virtual time.
 _SERVER_SETTINGS = {
@@ -34,8 +40,24 @@ _UNITS = {"ms": 0.001, "s": 1.0}
 _PATIENT_MS = 10_000_000
 
 
+async def make_world(databases: DatabaseFactory) -> TestDatabase:
+    """A database with everything that a world may have in it."""
+    database = await databases.create()
+    owner = await asyncpg.connect(database.owner_url, timeout=10)
+    try:
+        await migrate(owner, slices_of(Registry([APP])), api_role=ROLES["api"], read_role=ROLES["read"])
+    finally:
+        await owner.close(timeout=10)
+    return database
+
+
 def _known_queries() -> dict[str, Query]:
-    packages = ("timebell.kernel.sql", "timebell.engine.sql", "timebell.notify.sql")
+    packages = (
+        "timebell.kernel.sql",
+        "timebell.engine.sql",
+        "timebell.notify.sql",
+        "timebell.apps.meetings.sql",
+    )
     return {query.text: query for package in packages for query in load_queries(package).values()}
 
 

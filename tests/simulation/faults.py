@@ -31,6 +31,20 @@ _TELLING = (
 )
 _TELLING_OF_NOTES = ("read_facts", "start_attempts", "record_answers", "show_entries", "note_progress")
 _TELLING_OF_CALLERS = ("insert_jobs", "COMMIT")
+_TELLING_OF_MEETINGS = (
+    "lock_meeting",
+    "lock_people",
+    "take",
+    "free_meeting",
+    "move_meeting",
+    "insert_status_event",
+    "lock_agenda",
+    "insert_jobs",
+    "insert_meeting",
+    "insert_reschedule_event",
+    "insert_notifications",
+    "COMMIT",
+)
 
 
 class Injector:
@@ -85,13 +99,16 @@ class Injector:
     def _arm_kill(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])
         name = self._someone()
-        telling = self._telling() if name.startswith("node") else _TELLING_OF_CALLERS
+        telling = self._telling() if name.startswith("node") else self._telling_of_callers()
         self._armed.append((name, self._chance.choice(telling), moment, "kill"))
 
     def _telling(self) -> tuple[str, ...]:
         """Of a node: the statements of jobs, or those of notifications where there are some."""
         share = self._scene.notes_share
         return _TELLING_OF_NOTES if share and self._chance.random() < share else _TELLING
+
+    def _telling_of_callers(self) -> tuple[str, ...]:
+        return _TELLING_OF_MEETINGS if self._scene.meetings_a_day else _TELLING_OF_CALLERS
 
     def _arm_pause(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])

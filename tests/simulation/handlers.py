@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,8 +41,10 @@ class Handlers:
         record: Callable[[Record], None],
         kill: Callable[[Life], None],
         post: Post,
+        others: Sequence[App] = (),
     ) -> None:
         self._post = post
+        self._others = others
         self._seed = seed
         self._now = now
         self._record = record
@@ -56,12 +58,20 @@ class Handlers:
             f"sim.{mode}": Handler(run=self._noted(mode, self._acts(mode)), mode=mode) for mode in MODES
         }
         notify = notify_app(self._post.providers)
-        delivering = {
+        return [
+            App(name="sim", handlers=handlers),
+            self._noted_app(notify),
+            *map(self._noted_app, self._others),
+        ]
+
+    def _noted_app(self, app: App) -> App:
+        """An app of the package whose handlers are noted."""
+        handlers = {
             kind: self._noting(handler)
-            for kind, handler in notify.handlers.items()
+            for kind, handler in app.handlers.items()
             if isinstance(handler, Handler)
         }
-        return [App(name="sim", handlers=handlers), replace(notify, handlers=delivering)]
+        return replace(app, handlers=handlers)
 
     def _noting(self, handler: Handler) -> Handler:
         """A handler of the package, each run of it written down, and known to whoever is called in it."""

@@ -46,6 +46,11 @@ def email_of(person: str) -> str:
     return f"{person}@example.org"
 
 
+def addresses_of(person: str) -> tuple[str, ...]:
+    """Where something for that person may arrive."""
+    return (email_of(person), *([phone_of(person)] if person in PEOPLE else []))
+
+
 def phone_of(person: str) -> str:
     return f"+4915112345{PEOPLE.index(person):03}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from tests.simulation.database import altered
@@ -23,7 +23,7 @@ from timebell.kernel.store import Store
 Planted = AbstractContextManager[Any]
 Planting = Callable[[], Planted]
 
-_CALM = Scene(
+CALM = Scene(
     enqueues_a_day=0,
     plans_a_day=0,
     holds_a_day=0,
@@ -35,7 +35,7 @@ _CALM = Scene(
     visits_a_day=0,
 )
 _BUSY = replace(
-    _CALM,
+    CALM,
     enqueues_a_day=60,
     plans_a_day=16,
     holds_a_day=2,
@@ -44,11 +44,11 @@ _BUSY = replace(
     cuts_a_day=1,
     rush=0.15,
 )
-_STEPS = replace(_CALM, plans_a_day=50, subjects=40, ordered=1, far=0, together=0)
-_PLANNED = replace(_CALM, plans_a_day=50, subjects=40, far=0.9, together=0.9)
-_REPLACED = replace(_CALM, enqueues_a_day=100, modes=("plain",), near=0.9, replaced=1)
-_LONG = replace(_CALM, enqueues_a_day=90, kills_a_day=2, pauses_a_day=6, cuts_a_day=1, stops_a_day=8)
-_POISONED = replace(_CALM, enqueues_a_day=10, poisons_a_day=10, cuts_a_day=1)
+_STEPS = replace(CALM, plans_a_day=50, subjects=40, ordered=1, far=0, together=0)
+_PLANNED = replace(CALM, plans_a_day=50, subjects=40, far=0.9, together=0.9)
+_REPLACED = replace(CALM, enqueues_a_day=100, modes=("plain",), near=0.9, replaced=1)
+_LONG = replace(CALM, enqueues_a_day=90, kills_a_day=2, pauses_a_day=6, cuts_a_day=1, stops_a_day=8)
+_POISONED = replace(CALM, enqueues_a_day=10, poisons_a_day=10, cuts_a_day=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,30 +66,41 @@ class Plant:
 PLANTS: list[Plant] = []
 
 
-def _plant(
-    about: str, *caught_by: str, scene: Scene = _BUSY, seed: int = 1
-) -> Callable[[Planting], Planting]:
-    """Lists what a function plants, under the function's name."""
+class Planter(Protocol):
+    def __call__(
+        self, about: str, *caught_by: str, scene: Scene = ..., seed: int = 1
+    ) -> Callable[[Planting], Planting]: ...
 
-    def listed(planting: Planting) -> Planting:
-        name = planting.__name__.strip("_").replace("_", " ")
-        PLANTS.append(
-            Plant(
-                name=name,
-                about=about,
-                caught_by=frozenset(caught_by),
-                scene=scene,
-                seed=seed,
-                planted=planting,
+
+def planter(plants: list[Plant], usual: Scene) -> Planter:
+    """What lists a function's bug among some plants, under the function's name."""
+
+    def plant(
+        about: str, *caught_by: str, scene: Scene = usual, seed: int = 1
+    ) -> Callable[[Planting], Planting]:
+        def listed(planting: Planting) -> Planting:
+            plants.append(
+                Plant(
+                    name=planting.__name__.strip("_").replace("_", " "),
+                    about=about,
+                    caught_by=frozenset(caught_by),
+                    scene=scene,
+                    seed=seed,
+                    planted=planting,
+                )
             )
-        )
-        return planting
+            return planting
 
-    return listed
+        return listed
+
+    return plant
+
+
+_plant = planter(PLANTS, _BUSY)
 
 
 @contextmanager
-def _several(*plantings: Planted) -> Iterator[None]:
+def several(*plantings: Planted) -> Iterator[None]:
     with ExitStack() as stack:
         for planting in plantings:
             stack.enter_context(planting)
@@ -126,7 +137,7 @@ def _recover_the_living() -> Planted:
 
     original = reader.Reader._take_row
     dead_only = {"AND NOT EXISTS (SELECT FROM timebell.nodes n WHERE n.incarnation = j.started_by)": ""}
-    return _several(
+    return several(
         patch.object(reader.Reader, "_take_row", take_row), altered(EngineStore, "recover_jobs", dead_only)
     )
 
@@ -160,7 +171,7 @@ def _seen_by_id() -> Planted:
         return row["id"] not in self._seen and original(self, row)
 
     original = held.Held.accept
-    return _several(
+    return several(
         patch.object(held.Held, "accept", accept),
         patch.object(held.Held, "_drop_seen", lambda self, id, version: None),
     )
@@ -169,9 +180,7 @@ def _seen_by_id() -> Planted:
 @_plant("16: the next step overtakes one that is tried again", "order", scene=_STEPS)
 def _unordered() -> Planted:
     unordered = {"j.step_order IS NULL OR NOT EXISTS": "true OR NOT EXISTS"}
-    return _several(
-        altered(EngineStore, "start_jobs", unordered), altered(EngineStore, "lock_job", unordered)
-    )
+    return several(altered(EngineStore, "start_jobs", unordered), altered(EngineStore, "lock_job", unordered))
 
 
 @_plant("17: what has no subject is never read", "lost")
@@ -233,7 +242,7 @@ def _node_clocks() -> Planted:
 @_plant("nobody looks at the lease before a start", "repeated", "after_cancel", scene=_LONG)
 def _zombie_starts() -> Planted:
     # What waited in memory is marked before it begins, and the mark asks for the slot: it would look in their stead.
-    return _several(
+    return several(
         patch.object(node.Node, "may_start", lambda self: self.incarnation != 0),
         patch.object(node.Node, "may_begin", lambda self, incarnation: True),
         patch.object(starter.Starter, "_must_mark", lambda self, entry, handler: handler.mode == "external"),

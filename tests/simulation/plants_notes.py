@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from tests.simulation.database import altered
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plants import Plant
+from tests.simulation.plants import Plant, planter, several
 from tests.simulation.wire import START
 from tests.simulation.world import Scene
 from timebell.kernel import Snooze, Timebell
@@ -37,33 +37,7 @@ _TOLD = Scene(
 )
 
 NOTE_PLANTS: list[Plant] = []
-
-
-def _plant(about: str, *caught_by: str, seed: int = 1) -> Callable[[Any], Any]:
-    """Lists what a function plants, under the function's name."""
-
-    def listed(planting: Callable[[], AbstractContextManager[Any]]) -> Any:
-        NOTE_PLANTS.append(
-            Plant(
-                name=planting.__name__.strip("_").replace("_", " "),
-                about=about,
-                caught_by=frozenset(caught_by),
-                scene=_TOLD,
-                seed=seed,
-                planted=planting,
-            )
-        )
-        return planting
-
-    return listed
-
-
-@contextmanager
-def _several(*plantings: AbstractContextManager[Any]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for planting in plantings:
-            stack.enter_context(planting)
-        yield
+_plant = planter(NOTE_PLANTS, _TOLD)
 
 
 def _now() -> datetime:
@@ -93,7 +67,7 @@ def _attempt_written_late() -> AbstractContextManager[Any]:
         return await original_record(self, written)
 
     original_start, original_record = Desk._start, Desk._record
-    return _several(patch.object(Desk, "_start", start), patch.object(Desk, "_record", record))
+    return several(patch.object(Desk, "_start", start), patch.object(Desk, "_record", record))
 
 
 @_plant("every attempt has a key of its own", "twice")
@@ -154,7 +128,7 @@ def _held_in_memory() -> AbstractContextManager[Any]:
 
     kept: set[Any] = set()
     original = Deliverer.__call__
-    return _several(
+    return several(
         patch.object(Deliverer, "__call__", call),
         patch.object(Timebell, "confirm", _confirm_all),
         altered(NotifyStore, "read_facts", {"n.settled_at IS NOT NULL AS is_settled": "false AS is_settled"}),

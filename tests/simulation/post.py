@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +28,11 @@ SELECT max(t.started_at) FILTER (WHERE d.id = %(delivery_id)s AND t.answer IS NU
 FROM timebell_notify.deliveries d JOIN timebell_notify.attempts t ON (t.tenant, t.delivery_id) = (d.tenant, d.id)
 WHERE d.notification_id = %(job_id)s
 """
+
+
+def name_in(context: Mapping[str, Any]) -> str:
+    """What a notification is about: a note by its name, a meeting by its title."""
+    return str(context.get("name") or context["title"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,7 @@ class Post:
         assert row is not None
         arrival = Arrival(
             job_id=str(job.id),
-            name=str(job.payload["context"]["name"]),
+            name=name_in(job.payload["context"]),
             provider=provider.name,
             is_keyed=provider.traits.key_lifetime is not None,
             address=parcel.address,

@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -22,13 +22,15 @@ from tests.history import Record, Violation, check, summarise
 from tests.simulation.faults import Injector
 from tests.simulation.handlers import Handlers
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.meetings import Meetings
 from tests.simulation.notes import Notes
 from tests.simulation.post import Arrival, Post
 from tests.simulation.process import LEASE_SECONDS, Bus, Process, stretched_loops
 from tests.simulation.told import check_told
 from tests.simulation.trace import Trace
 from tests.simulation.wire import Statement, Wire
-from tests.simulation.world import Scene, World
+from tests.simulation.world import Scene, World, scene_of
+from timebell.apps.meetings import APP
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.testing.database import TestDatabase
 
@@ -49,7 +51,9 @@ timebell.jobs, timebell.job_keys, timebell.dead_jobs, timebell.agendas, timebell
 timebell.nodes, timebell.permits, timebell.breakers, timebell.queues, timebell.queue_rates, timebell.queue_pauses,
 timebell.kinds, timebell.job_log, simulation.effects, timebell_notify.recipients, timebell_notify.addresses,
 timebell_notify.templates, timebell_notify.template_texts, timebell_notify.notifications, timebell_notify.deliveries,
-timebell_notify.attempts, timebell_notify.inbox, timebell_notify.inbox_ends
+timebell_notify.attempts, timebell_notify.inbox, timebell_notify.inbox_ends, meetings.meeting_requests,
+meetings.meeting_participants, meetings.meeting_status_events, meetings.meeting_reschedule_events,
+meetings.meeting_settings, meetings.people, meetings.busy, meetings.meeting_availability_blocks, meetings.imported_busy
 """
 _UNFINISHED = """
 SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
@@ -93,8 +97,10 @@ class _Run:
         self.world = World(seed, scene, self._record)
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
         self.notes = Notes(seed, scene, self._record)
+        self.meetings = Meetings(seed, scene, self._record, monitor)
         self.post = Post(seed, self.wire.now, monitor, self.injector.kill)
-        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill, self.post)
+        others = [replace(APP, on_declare=None)] if scene.meetings_a_day else []
+        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill, self.post, others)
         self._monitor = monitor
         self._seed = seed
         self._bus = Bus(self.wire, seed)
@@ -111,6 +117,7 @@ class _Run:
     def _rush(self, statement: Statement) -> None:
         self.world.rush(statement)
         self.notes.rush(statement)
+        self.meetings.rush(statement)
 
     def _note_arrival(self, arrival: Arrival) -> None:
         self.wire.counts["arrivals"] += 1
@@ -126,6 +133,7 @@ class _Run:
             alive = [each for each in [*self._callers(), process] if not each.life.is_dead]
             self.world.serve(alive)
             self.notes.serve(alive)
+            self.meetings.serve(alive)
         return process
 
     async def _begin(self, process: Process, *, with_engine: bool) -> None:
@@ -146,8 +154,9 @@ class _Run:
             self.injector.processes[name] = self._start(name)
         await asyncio.sleep(1)
         await self.notes.settle_in()
+        await self.meetings.settle_in()
         faults = asyncio.create_task(self.injector.live())
-        await asyncio.gather(self.world.live(days), self.notes.live(days))
+        await asyncio.gather(self.world.live(days), self.notes.live(days), self.meetings.live(days))
         self.injector.calm()
         self.handlers.is_calm = self.post.is_calm = True
         until = self.wire.now() + _CALM
@@ -193,6 +202,7 @@ class _Run:
             )
 
     def close(self) -> None:
+        self.meetings.leave()
         for process in self.injector.processes.values():
             self.wire.kill(process.life)
         self.loop.run_until_complete(self._until_dead())
@@ -216,11 +226,13 @@ def run_seed(
     trace = Trace(is_kept=is_traced)
     bugs: list[BaseException] = []
     with _logging_bugs(bugs), stretched_loops(), planted(), _monitor(database) as monitor:
-        run = _Run(seed, scene or Scene(), database, monitor, trace)
+        run = _Run(seed, scene or scene_of(seed), database, monitor, trace)
         try:
             run.loop.run_until_complete(run.live(days, 2 + seed % 3))
             run.read_ends()
-            told = check_told(run.history, run.post.arrivals, monitor)
+            turns = run.meetings.turns
+            told = check_told(run.history, run.post.arrivals, monitor, turns)
+            agreed = run.meetings.agreed.check(turns, until=run.until, grace=_GRACE)
             run.wire.counts["arrived_again"] = len(run.post.arrivals) - len(
                 {arrival.job_id for arrival in run.post.arrivals}
             )
@@ -232,6 +244,7 @@ def run_seed(
         violations=[
             *check(run.history, until=run.until, grace=_GRACE, lease=lease),
             *told,
+            *agreed,
             *(_bug(error) for error in [*bugs, *run.loop.bugs]),
         ],
         hash=trace.hash(),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.plants import PLANTS, Plant
+from tests.simulation.plants_meetings import MEETING_PLANTS
 from tests.simulation.plants_notes import NOTE_PLANTS
 from tests.simulation.run import run_seed
 from timebell.testing.database import TestDatabase
 
 DAYS = 1
 SEEDS_MAX = 20
-ALL = [*PLANTS, *NOTE_PLANTS]
+ALL = [*PLANTS, *NOTE_PLANTS, *MEETING_PLANTS]
 
 
 @pytest.mark.parametrize("plant", ALL, ids=lambda plant: plant.name)

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SEED = "3"
+# One in whose world people meet.
+SEED = "4"
 
 
 def _played(hash_seed: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.run import run_seed
+from tests.simulation.world import scene_of
 from timebell.testing.database import TestDatabase
 
 
@@ -19,9 +20,11 @@ def _play(seed: int, days: float, database: TestDatabase) -> None:
         "a world in which nothing ran proves nothing"
     )
     assert result.counts["arrivals"], "nor does one in which nobody was told"
+    if scene_of(seed).meetings_a_day:
+        assert result.counts["accept_done"], "nor does one in which nobody agreed on anything"
 
 
-@pytest.mark.req("U-1", "U-2", "U-3", "U-5", "U-14", "U-21")
+@pytest.mark.req("U-1", "U-2", "U-3", "U-5", "U-14", "U-21", "M-1.5", "M-2.3", "M-4.2", "M-4.5", "M-7.3")
 @pytest.mark.parametrize("seed", range(1, 51))
 def test_two_days(seed: int, world_database: TestDatabase) -> None:
     _play(seed, 2, world_database)

@@ -12,12 +12,15 @@ from zoneinfo import ZoneInfo
 import psycopg
 
 from tests.history import Record, Violation
-from tests.simulation.notes import QUIET, QUIET_HOURS, QUIET_ZONE, email_of, phone_of
+from tests.simulation.agreed import Turn
+from tests.simulation.notes import QUIET, QUIET_HOURS, QUIET_ZONE, TEMPLATE, addresses_of
 from tests.simulation.post import Arrival
 
 _SETTLED = """
-SELECT n.id::text AS job_id, n.state, n.settled_at, n.urgency, n.context->>'name' AS name,
-    n.context->>'person' AS person,
+SELECT n.id::text AS job_id, n.state, n.settled_at, n.urgency, n.template, n.subject,
+    coalesce(n.context->>'name', n.context->>'title') AS name,
+    coalesce(n.context->>'person', (SELECT r.name FROM timebell_notify.recipients r
+        WHERE (r.tenant, r.id) = (n.tenant, n.recipient_id))) AS person,
     ARRAY(SELECT t.started_at FROM timebell_notify.deliveries d JOIN timebell_notify.attempts t
         ON (t.tenant, t.delivery_id) = (d.tenant, d.id)
         WHERE (d.tenant, d.notification_id) = (n.tenant, n.id) ORDER BY t.started_at) AS attempts,
@@ -44,6 +47,8 @@ class Note:
     """Everything that is known about one notification."""
 
     job_id: str
+    template: str
+    subject: str | None
     name: str
     person: str
     urgency: str
@@ -59,7 +64,10 @@ class Note:
 
 
 def check_told(
-    history: Sequence[Record], arrivals: Sequence[Arrival], monitor: psycopg.Connection[Any]
+    history: Sequence[Record],
+    arrivals: Sequence[Arrival],
+    monitor: psycopg.Connection[Any],
+    turns: Sequence[Turn] = (),
 ) -> list[Violation]:
     notes = {row["job_id"]: Note(**row) for row in monitor.execute(_SETTLED).fetchall()}
     found = [
@@ -67,7 +75,7 @@ def check_told(
         for each in arrivals
         if each.job_id not in notes
     ]
-    _sort(notes, history, arrivals)
+    _sort(notes, history, arrivals, turns)
     for note in notes.values():
         texts = [
             *_unsettled(note),
@@ -89,11 +97,17 @@ def check_told(
     return sorted(found, key=lambda each: (each.invariant, each.key, each.text))
 
 
-def _sort(notes: Mapping[str, Note], history: Iterable[Record], arrivals: Iterable[Arrival]) -> None:
+def _sort(
+    notes: Mapping[str, Note], history: Iterable[Record], arrivals: Iterable[Arrival], turns: Iterable[Turn]
+) -> None:
     for arrival in arrivals:
         if arrival.job_id in notes:
             notes[arrival.job_id].arrivals.append(arrival)
-    plans: dict[str, list[Record]] = defaultdict(list)
+    # What changed an agenda: a plan that was stated, or what somebody did about a meeting.
+    plans: dict[str | None, list[Record | Turn]] = defaultdict(list)
+    for turn in turns:
+        if turn.meeting_id is not None:
+            plans[turn.subject].append(turn)
     for record in history:
         if record.op == "plan":
             plans[record.key].append(record)
@@ -110,11 +124,7 @@ def _sort(notes: Mapping[str, Note], history: Iterable[Record], arrivals: Iterab
         over_at = None if note.final is None else note.final.answered_at
         if note.final is not None and note.final.state == "withdrawn" and over_at is not None:
             # It counts from when the plan that left it out began; the answer came later, and is what somebody heard.
-            by = [
-                plan
-                for plan in plans[note.name.partition("/")[0]]
-                if plan.invoked_at <= over_at <= plan.ends_at
-            ]
+            by = [plan for plan in plans[note.subject] if plan.invoked_at <= over_at <= plan.ends_at]
             note.withdrawn_at = max((plan.ends_at for plan in by), default=over_at)
 
 
@@ -177,7 +187,8 @@ def _is_night(instant: datetime) -> bool:
 
 def _mixed_up(note: Note) -> Iterator[tuple[str, str]]:
     for arrival in note.arrivals:
-        if (arrival.name, arrival.text) != (note.name, note.name):
+        is_its = arrival.text == note.name if note.template == TEMPLATE else note.name in arrival.text
+        if arrival.name != note.name or not is_its:
             yield "mixed_up", f"{arrival.provider} took the text of {arrival.text}"
-        if arrival.address not in (email_of(note.person), phone_of(note.person)):
+        if arrival.address not in addresses_of(note.person):
             yield "mixed_up", f"{arrival.provider} took it for {arrival.address}"

@@ -33,7 +33,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "max_attempts": (3, 1, 100),
     "payload_bytes_max": (65_536, 1024, 1_048_576),
     "offset_days_max": (3660, 1, 36_600),
-    "steps_max": (100, 1, 1000),
+    "steps_max": (300, 1, 1000),
     "many_max": (10_000, 1, 100_000),
     "horizon_days": (60, 30, 90),
     "plan_batch": (500, 1, 5000),
@@ -69,7 +69,7 @@ OTHERS: dict[str, Any] = {
     "secret_key": None,
     "public_url": None,
     "origins": (),
-    "apps": ("timebell.apps.reminders",),
+    "apps": ("timebell.apps.reminders", "timebell.apps.meetings"),
     "providers": (),
     "demo": None,
     "node_name": None,
@@ -113,7 +113,7 @@ class TestPrecedence:
         )
         environ = {"TIMEBELL_PORT": "1002", "TIMEBELL_THREADS": "12"}
         settings = load_settings(path, environ, port=1003)
-        assert (settings.port, settings.threads, settings.batch, settings.steps_max) == (1003, 12, 21, 100)
+        assert (settings.port, settings.threads, settings.batch, settings.steps_max) == (1003, 12, 21, 300)
         assert settings.apps == ("acme.shifts",)
         sources = {line.name: line.source for line in explain(settings)}
         assert {name: source for name, source in sources.items() if source != "default"} == {

@@ -102,6 +102,21 @@ async def test_a_head_that_does_not_end_is_given_up(ask: Ask, monkeypatch: pytes
     assert await ask(b"GET / HTTP/1.1\r\nx: \r\n\r\n".replace(b"\r\n\r\n", b"\r\n")) == (0, b"")
 
 
+async def test_an_answer_may_take_longer_than_a_head(
+    ask: Ask, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "_HEAD_SECONDS", 0.01)
+    let_go = asyncio.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        asyncio.get_running_loop().call_later(0.2, let_go.set)
+        await let_go.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    watched.front.open(slow)
+    assert await ask(b"POST /slow HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}") == (200, b"done")
+
+
 async def test_before_and_after_the_api_whoever_asks_is_told_to_come_again(
     ask: Ask, watched: Watched
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
+from icalendar import Calendar, vCalAddress
 
-from timebell.rules.ics import CalendarEntry, calendar_file
+from timebell.rules.ics import CalendarEntry, CalendarPerson, calendar_file
 
 AT = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
@@ -85,3 +87,46 @@ def test_nothing_can_be_smuggled_in() -> None:
         "END:VEVENT",
         "END:VCALENDAR",
     ]
+
+
+def test_a_meeting_says_who_takes_part_and_for_how_long() -> None:
+    meeting = CalendarEntry(
+        uid="1",
+        at=AT,
+        ends_at=AT + timedelta(hours=1),
+        title="Review",
+        location="Room 1; first floor",
+        status="CONFIRMED",
+        sequence=3,
+        is_busy=True,
+        organizer=CalendarPerson(uri="mailto:ada@example.org", name="Ada"),
+        attendees=[CalendarPerson(uri="urn:uuid:1")],
+    )
+    lines = unfolded(calendar_file([meeting], made_at=AT, method="REQUEST", name="Ada, at work"))
+    assert lines[4:6] == ["METHOD:REQUEST", "X-WR-CALNAME:Ada\\, at work"]
+    assert lines[9:-2] == [
+        "DTSTART:20260329T013000Z",
+        "DTEND:20260329T023000Z",
+        "SEQUENCE:3",
+        "STATUS:CONFIRMED",
+        "SUMMARY:Review",
+        "LOCATION:Room 1\\; first floor",
+        'ORGANIZER;CN="Ada":mailto:ada@example.org',
+        "ATTENDEE;ROLE=REQ-PARTICIPANT;PARTSTAT=ACCEPTED;RSVP=FALSE:urn:uuid:1",
+        "TRANSP:OPAQUE",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ['Ada "the" bell', "Ada\r\nATTENDEE:mailto:eve@example.org", 'x":mailto:eve', "\x00"]
+)
+def test_a_name_stays_a_name(name: str) -> None:
+    person = CalendarPerson(uri="mailto:ada@example.org\r\nX:1", name=name)
+    file = calendar_file(
+        [CalendarEntry(uid="1", at=AT, title="x", organizer=person, attendees=[person])], made_at=AT
+    )
+    parsed: Any = Calendar.from_ical(file)
+    (event,) = parsed.walk("VEVENT")
+    assert str(event["ORGANIZER"]) == "mailto:ada@example.org%0D%0AX:1"
+    assert isinstance(event["ATTENDEE"], vCalAddress)
+    assert "X" not in event

@@ -23,6 +23,7 @@ from timebell.rules.localtime import (
     naive_utc,
     offsets_near,
     plain_local,
+    shown_between,
     timezone_names,
     zone,
 )
@@ -71,6 +72,40 @@ def test_the_second_pass_of_a_fold_is_marked_on_the_wall() -> None:
     first, second = (local_at(datetime(2025, 10, 26, hour, 30), BERLIN) for hour in (0, 1))
     assert first == second == datetime(2025, 10, 26, 2, 30)
     assert (first.fold, second.fold) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "expected"),
+    [
+        # Clocks skip the hour from two, at one in UTC.
+        ("2025-03-30T01", "2025-03-30T04", [("30T00", "30T01"), ("30T01", "30T02")]),
+        ("2025-03-30T02", "2025-03-30T03", []),
+        ("2025-03-30T00", "2025-03-30T02", [("29T23", "30T01")]),
+        # They show it twice, until one and until two in UTC.
+        ("2025-10-26T02", "2025-10-26T03", [("26T00", "26T01"), ("26T01", "26T02")]),
+        ("2025-10-26T02", "2025-10-26T02:30", [("26T00", "26T00:30"), ("26T01", "26T01:30")]),
+        ("2025-10-26T03", "2025-10-27", [("26T02", "26T23")]),
+        ("2025-06-01T09", "2025-06-01T12", [("01T07", "01T10")]),
+    ],
+)
+def test_the_instants_at_which_clocks_show_a_wall_time_between_two(
+    begins: str, ends: str, expected: list[tuple[str, str]]
+) -> None:
+    month = begins[:8]
+    found = shown_between(datetime.fromisoformat(begins), datetime.fromisoformat(ends), BERLIN)
+    assert list(found) == [
+        (datetime.fromisoformat(month + one), datetime.fromisoformat(month + other))
+        for one, other in expected
+    ]
+
+
+def test_nothing_of_a_day_is_shown_that_a_timezone_skips() -> None:
+    apia, day = zone("Pacific/Apia"), timedelta(days=1)
+    friday = datetime(2011, 12, 30)
+    assert shown_between(friday, friday + day, apia) == ()
+    (thursday,) = shown_between(friday - day, friday, apia)
+    (saturday,) = shown_between(friday + day, friday + 2 * day, apia)
+    assert thursday[1] == saturday[0] == datetime(2011, 12, 30, 10)
 
 
 def test_any_other_wall_time_is_one_instant() -> None:

@@ -131,16 +131,20 @@ async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
         "/v1/deliveries": str(await site.tables.value("SELECT id FROM timebell_notify.deliveries LIMIT 1")),
         "/v1/inbox": inbox,
         "/api/notifications": inbox,
+        "/api/meetings/{id}/participants": person,
     }
     # What an app takes for an example makes one of what it serves.
     for route in site.routes:
         if route.path.startswith("/api/") and route.status == 201 and route.example:
-            found[route.path] = (await made(route.path, _secret(route.example), actor=person))["id"]
+            path = _IN_PATH.sub(lambda match: found[match.string[: match.start()].rstrip("/")], route.path)
+            found[route.path] = (await made(path, _secret(route.example, person), actor=person))["id"]
     return found, person
 
 
-def _secret(example: Mapping[str, Any]) -> dict[str, Any]:
-    return {**example, **({"title": "A secret of B"} if "title" in example else {})}
+def _secret(example: Mapping[str, Any], person: str) -> dict[str, Any]:
+    """What an example shows, as B has it: about something secret, and with people who are there."""
+    own = {"title": "A secret of B", "participants": [person]}
+    return {**example, **{name: value for name, value in own.items() if name in example}}
 
 
 @pytest_asyncio.fixture

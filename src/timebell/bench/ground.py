@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,11 +20,9 @@ from timebell.db.pool import Database
 from timebell.db.provision import DATABASE, ROLES, close_public_schema, provision_database
 from timebell.errors import EmbeddedServerError
 from timebell.kernel import App, Enqueue, Handler, Job, Registry, Timebell
-from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Mode
 from timebell.kernel.transaction import Transaction
-from timebell.notify.migrations import NOTIFY
-from timebell.web.migrations import WEB
+from timebell.loading import slices_of
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 CHUNK = 5_000
@@ -65,21 +63,21 @@ async def close(bell: Timebell) -> None:
 
 
 @asynccontextmanager
-async def throwaway(data: Path | None = None) -> AsyncIterator[Ground]:
-    """A database that is gone afterwards, on disk and with durable defaults.
+async def throwaway(data: Path | None = None, apps: Sequence[App] = ()) -> AsyncIterator[Ground]:
+    """A database that is gone afterwards, on disk and with durable defaults, with the tables that the apps bring.
 
     It is made in the embedded server that runs on `data`, so that others can be measured on the same one, or else
     in a server of its own.
     """
     if data is not None:
-        async with _database_on(data) as ground:
+        async with _database_on(data, apps) as ground:
             yield ground
         return
     home = Path(tempfile.mkdtemp(prefix="timebell-bench-"))
     try:
         server = await EmbeddedServer.start(home / "data")
         try:
-            yield await _migrated(server, DATABASE)
+            yield await _migrated(server, DATABASE, apps)
         finally:
             await server.stop()
     finally:
@@ -87,7 +85,7 @@ async def throwaway(data: Path | None = None) -> AsyncIterator[Ground]:
 
 
 @asynccontextmanager
-async def _database_on(data: Path) -> AsyncIterator[Ground]:
+async def _database_on(data: Path, apps: Sequence[App]) -> AsyncIterator[Ground]:
     server = await EmbeddedServer.find(data)
     if server is None:
         raise EmbeddedServerError(f"No embedded server runs on {data}: start one there, or leave --data out.")
@@ -96,18 +94,18 @@ async def _database_on(data: Path) -> AsyncIterator[Ground]:
     try:
         await provision_database(admin, name)
         try:
-            yield await _migrated(server, name)
+            yield await _migrated(server, name, apps)
         finally:
             await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
         await admin.close()
 
 
-async def _migrated(server: EmbeddedServer, name: str) -> Ground:
+async def _migrated(server: EmbeddedServer, name: str, apps: Sequence[App]) -> Ground:
     owner = await asyncpg.connect(server.url(name, role="owner"))
     try:
         await close_public_schema(owner)
-        await migrate(owner, [KERNEL, NOTIFY, WEB], api_role=ROLES["api"], read_role=ROLES["read"])
+        await migrate(owner, slices_of(Registry(apps)), api_role=ROLES["api"], read_role=ROLES["read"])
     finally:
         await owner.close()
     return Ground(

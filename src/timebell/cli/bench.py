@@ -18,6 +18,8 @@ from timebell.bench.notify import TOLD
 from timebell.bench.notify import notify as measure_notify
 from timebell.bench.plan import plan as measure_plan
 from timebell.bench.steady import steady as measure_steady
+from timebell.bench.suggest import MEETINGS_MAX
+from timebell.bench.suggest import suggest as measure_suggest
 from timebell.cli.common import run
 from timebell.cli.logs import set_up_logs
 from timebell.cli.printing import print_json, print_table
@@ -146,6 +148,23 @@ def plan(as_json: bool, **what: Any) -> None:
 def steady(as_json: bool, **what: Any) -> None:
     """Jobs written and paid at the same time, and what is left at the end."""
     _show(measure_steady(**what), as_json)
+
+
+@bench.command(short_help="Times to meet found a second, over HTTP.")
+@click.option("--requests", default=500, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option("--connections", default=8, show_default=True, type=click.IntRange(1, 1_000))
+@click.option(
+    "--meetings",
+    default=MEETINGS_MAX,
+    show_default=True,
+    type=click.IntRange(0, MEETINGS_MAX),
+    help="How many they have accepted.",
+)
+@_data
+@_json
+def suggest(as_json: bool, **what: Any) -> None:
+    """How often in a second one process finds out when ten people can meet within four weeks."""
+    _show(measure_suggest(**what), as_json)
 
 
 @bench.command("next", short_help="Recurrences asked when they are due next, a second.")

@@ -33,7 +33,7 @@ from timebell.errors import ConfigurationError
 Source = Literal["default", "file", "environment", "argument"]
 
 # Those that come with Timebell. One that was taken away is not missed as long as nobody names it.
-DEFAULT_APPS: Final = ("timebell.apps.reminders",)
+DEFAULT_APPS: Final = ("timebell.apps.reminders", "timebell.apps.meetings")
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 
@@ -135,7 +135,7 @@ class Settings:
     )
     payload_bytes_max: int = whole(65_536, 1_024, 1_048_576, "bytes", "Size of a job's payload at most.")
     offset_days_max: int = whole(3_660, 1, 36_600, "days", "How far a step may be from its anchor.")
-    steps_max: int = whole(100, 1, 1_000, "steps", "Steps in one agenda at most.")
+    steps_max: int = whole(300, 1, 1_000, "steps", "Steps in one agenda at most.")
     many_max: int = whole(10_000, 1, 100_000, "jobs", "Jobs in one call of enqueue_many at most.")
 
     horizon_days: int = whole(60, 30, 90, "days", "How far ahead the occurrences of schedules are planned.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
@@ -24,6 +24,9 @@ HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]
 GuardFunction = Callable[["Job"], Awaitable[bool]]
 DeclareFunction = Callable[["Timebell"], Awaitable[None]]
 EraseFunction = Callable[["Timebell", "Transaction", UUID], Awaitable[None]]
+ExportFunction = Callable[
+    ["Timebell", "Transaction", UUID, UUID | None, int], Awaitable[Sequence[Mapping[str, Any]]]
+]
 PruneFunction = Callable[["Timebell", int], Awaitable[int]]
 DEFAULT_QUEUE = "default"
 
@@ -74,8 +77,10 @@ class App:
 
     A handler given as a bare function runs as a plain one. `on_declare` is run when a process that pays starts, after
     the kinds and queues are known: an app ships its templates there. `on_erase` is run in the transaction in which a
-    recipient is erased, by whose id it finds what the app keeps about that person. `on_prune` removes at most so many
-    rows that have outlived their use, and answers how many those were; a node calls it now and then.
+    recipient is erased, by whose id it finds what the app keeps about that person. `on_export` answers with that: so
+    many rows as JSON has them, and one more if there are more, those behind an id and in the order of their `id`.
+    `on_prune` removes at most so many rows that have outlived their use, and answers how many those were; a node calls
+    it now and then.
 
     `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
     """
@@ -89,6 +94,7 @@ class App:
     pages: Any = ()
     on_declare: DeclareFunction | None = None
     on_erase: EraseFunction | None = None
+    on_export: ExportFunction | None = None
     on_prune: PruneFunction | None = None
 
 

@@ -264,9 +264,11 @@ class Timebell:
     async def confirm(
         self, session: Session, runs: Sequence[tuple[UUID, int]]
     ) -> frozenset[tuple[UUID, int]]:
-        """Of runs, by job and `version`, those that go on: the job was not given to another while a node stood still.
+        """Of runs, by job and `version`, those that go on: the job was not given to another while a node stood still,
+        and nobody cancelled it or stopped owing it.
 
-        It is not until the session's transaction ends, so that what is written in there is written by one run.
+        It is not until the session's transaction ends, so that what is written in there is written by one run, and
+        nothing is begun after its cancel was committed.
         """
         ids, versions = [id for id, _ in runs], [version for _, version in runs]
         rows = await self.store.confirm_jobs(session, ids=ids, versions=versions)

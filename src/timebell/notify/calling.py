@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -26,6 +26,9 @@ from timebell.notify.templates import Templates
 from timebell.notify.unsubscribing import WayOut
 
 log = structlog.get_logger("timebell.notify")
+
+# A context may well have something else under the name.
+_CALENDAR: Final = "BEGIN:VCALENDAR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,8 @@ class Caller:
         self._context = {**self._context, **more}
 
     async def render(self, facts: Facts, channel: Channel) -> Rendered | Unrendered:
-        """What the texts say; what the context has under `data` goes along as it is, for programs that read it.
+        """What the texts say; what the context has under `data` goes along as it is, for programs that read it, and
+        what it has under `calendar` goes along with a mail.
 
         Of a digest that is too long for the channel, as much as there is room for.
         """
@@ -77,9 +81,13 @@ class Caller:
             while shorter and isinstance(rendered, Unrendered) and rendered.reason == "template_failed":
                 rendered = await self._render(facts, channel, shorter)
                 shorter = with_fewer(shorter)
-        data = self._context.get("data")
-        if isinstance(rendered, Rendered) and isinstance(data, Mapping):
-            return replace(rendered, content=replace(rendered.content, data=data))
+        if isinstance(rendered, Unrendered):
+            return rendered
+        data, calendar = self._context.get("data"), self._context.get("calendar")
+        if isinstance(data, Mapping):
+            rendered = replace(rendered, content=replace(rendered.content, data=data))
+        if channel == "email" and isinstance(calendar, str) and calendar.startswith(_CALENDAR):
+            rendered = replace(rendered, content=replace(rendered.content, calendar=calendar))
         return rendered
 
     async def _render(

@@ -163,7 +163,7 @@ class Desk:
 
     async def _confirmed(self, session: Session, asked: Sequence[OfJob]) -> list[OfJob]:
         """What its own run asks for. A node that stood still may go on with what another has told since, or what was
-        withdrawn: the mark of the start that would forbid that is gone."""
+        withdrawn: the mark of the start that would forbid that is gone. What was withdrawn meanwhile is not begun."""
         confirmed = await self._bell.confirm(session, [one.run for one in asked])
         return [one for one in asked if one.run in confirmed]
 

@@ -71,7 +71,7 @@ def known_of(row: Row, job: Job, intent: Intent) -> Known:
             intent=intent,
             due_at=job.due_at,
             recipient=recipient,
-            policy=_policy(row["policy"], row["policy_revision"]),
+            policy=_policy(row["policy"], row["policy_revision"], intent.attempts_max),
             suppressed=[
                 Suppressed(channel=channel, address=address, message_class=message_class)
                 for channel, address, message_class in suppressed
@@ -85,9 +85,10 @@ def known_of(row: Row, job: Job, intent: Intent) -> Known:
 
 
 @lru_cache(maxsize=1_000)
-def _policy(stored: str | None, revision: int | None) -> Policy:
+def _policy(stored: str | None, revision: int | None, attempts_max: int | None) -> Policy:
     """The same text is the same policy, and few tenants change theirs between two notifications."""
-    return Policy() if stored is None else policy_of(orjson.loads(stored), revision or 0)
+    policy = Policy() if stored is None else policy_of(orjson.loads(stored), revision or 0)
+    return policy if attempts_max is None else replace(policy, attempts_max=attempts_max)
 
 
 def _tried(stored: dict[str, Any]) -> Tried:

@@ -17,6 +17,7 @@ from timebell.notify.windows import check_closes
 
 KEY_MAX = 100
 VERSION_MAX = 2**31 - 1
+ATTEMPTS_MAX = 20
 # What a schedule says of the occurrence that a step is of.
 _OCCURRENCE = ("schedule_id", "occurrence_id", "original_local", "occurs_at")
 
@@ -44,6 +45,7 @@ class Intent:
     on_quiet: OnQuiet | None = None
     digest: Digest | None = None
     digest_id: UUID | None = None
+    attempts_max: int | None = None
     move: int = 0
 
     def payload(self) -> dict[str, Any]:
@@ -62,7 +64,7 @@ class Intent:
             whole["context"] = self.context
         if self.urgency != "normal":
             whole["urgency"] = self.urgency
-        for name in ("guard", "on_quiet"):
+        for name in ("guard", "on_quiet", "attempts_max"):
             if getattr(self, name) is not None:
                 whole[name] = getattr(self, name)
         if self.expires_at is not None:
@@ -100,6 +102,7 @@ def intent_of(payload: Mapping[str, Any]) -> Intent:
             on_quiet=payload.get("on_quiet"),
             digest=None if digest is None else Digest(**digest),
             digest_id=None if digest_id is None else UUID(digest_id),
+            attempts_max=payload.get("attempts_max"),
             move=payload.get("move", 0),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -181,6 +184,7 @@ def check_tell(tell: Tell) -> None:
     check_instant("expires_at", tell.expires_at)
     check_urgency(tell.urgency)
     check_whole("template_version", tell.template_version, 1, VERSION_MAX)
+    check_whole("attempts_max", tell.attempts_max, 1, ATTEMPTS_MAX)
     if not isinstance(tell.context, Mapping):
         raise InvalidInput("must be a mapping of names to values", field="context")
     if tell.on_quiet is not None and tell.on_quiet not in get_args(OnQuiet):

@@ -136,8 +136,8 @@ class Tell:
     """What is asked for when somebody is to be told something.
 
     `channels` is a list, of which the first that works is taken, or `preferred`, or a `Route`. `key` makes it told
-    once, however often it is asked for. `expires_at` is when it would be of no more use. `on_quiet` overrides the
-    tenant's policy.
+    once, however often it is asked for. `expires_at` is when it would be of no more use. `on_quiet` and `attempts_max`
+    override the tenant's policy.
     """
 
     recipient: UUID
@@ -154,6 +154,7 @@ class Tell:
     digest: Digest | None = None
     on_quiet: OnQuiet | None = None
     template_version: int | None = None
+    attempts_max: int | None = None
     correlation_id: str | None = None
 
 

@@ -69,9 +69,15 @@ def note_columns(notes: Sequence[Note]) -> dict[str, list[Any]]:
 
 
 def content_json(content: Content) -> str:
-    return orjson.dumps(
-        {"subject": content.subject, "text": content.text, "html": content.html, "data": dict(content.data)}
-    ).decode()
+    whole: dict[str, Any] = {
+        "subject": content.subject,
+        "text": content.text,
+        "html": content.html,
+        "data": dict(content.data),
+    }
+    if content.calendar is not None:
+        whole["calendar"] = content.calendar
+    return orjson.dumps(whole).decode()
 
 
 def _route_json(intent: Intent) -> str:

@@ -24,11 +24,15 @@ ReportKind = Literal["sent", "delivered", "failed", "bounced", "complained", "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What was rendered for one channel. `html` is for mail alone; `data` is for push, webhook and inbox."""
+    """What was rendered for one channel. `html` is for mail alone; `data` is for push, webhook and inbox.
+
+    `calendar` is for mail too: an iCalendar object with a METHOD, which calendar programs act on (RFC 6047).
+    """
 
     text: str
     subject: str | None = None
     html: str | None = None
+    calendar: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -36,6 +36,9 @@ class RecipientStore(NotifyStore):
         rows = await self._run(session, "read_recipient", tenant=tenant, id=id, external_id=external_id)
         return rows[0] if rows else None
 
+    async def read_recipients(self, session: Session, *, tenant: str, ids: list[UUID]) -> Sequence[Row]:
+        return await self._run(session, "read_recipients", tenant=tenant, ids=ids)
+
     async def list_recipients(
         self, session: Session, *, tenant: str, after: UUID | None, limit: int
     ) -> Sequence[Row]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from timebell.errors import InvalidInput, KeyConflict, NotFound
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.models import check_name
-from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
+from timebell.kernel.paging import PAGE_MAX, Page, check_limit, decode_cursor, page_of
 from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.notify.addresses import checked_address, checked_email, checked_phone
 from timebell.notify.erasing import Eraser, Erasure
@@ -26,6 +26,7 @@ from timebell.notify.recipient_changes import (
 )
 from timebell.notify.recipient_checks import TERMS, check_recipient_id, checked_terms
 from timebell.notify.recipient_rows import encode_quiet_hours, recipient_of
+from timebell.notify.telling_store import TellingStore
 
 _DIRECT = {"email": checked_email, "phone": checked_phone}
 
@@ -37,6 +38,7 @@ class Recipients:
         self._bell = bell
         self._changes = RecipientChanges(bell)
         self._store = self._changes.store
+        self._told = TellingStore(bell.clock)
         self._eraser = Eraser(self._changes)
         self._exporter = Exporter(bell)
         self.opt_outs = OptOuts(bell)
@@ -149,6 +151,26 @@ class Recipients:
     async def get(self, id: UUID, *, tenant: str = DEFAULT_TENANT) -> Recipient:
         check_recipient_id(id)
         return await self._read(id, tenant=tenant, id=id)
+
+    async def names(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, str]:
+        """How those of these recipients are called who are there; none is erased before the transaction ends."""
+        check_transaction(tx)
+        if len(ids) > PAGE_MAX:
+            raise InvalidInput(f"{len(ids)} at once, the limit is {PAGE_MAX}; ask several times", field="ids")
+        for id in ids:
+            check_recipient_id(id, "ids")
+        rows = await self._told.read_told(tx.session, tenant=tx.tenant, ids=sorted(set(ids)))
+        return {row["id"]: row["name"] for row in rows}
+
+    async def get_many(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Recipient]:
+        """Those of these recipients who are there, with their addresses, by their ids."""
+        check_transaction(tx)
+        if len(ids) > PAGE_MAX:
+            raise InvalidInput(f"{len(ids)} at once, the limit is {PAGE_MAX}; ask several times", field="ids")
+        for id in ids:
+            check_recipient_id(id, "ids")
+        rows = await self._store.read_recipients(tx.session, tenant=tx.tenant, ids=sorted(set(ids)))
+        return {row["id"]: recipient_of(row) for row in rows}
 
     async def find(self, external_id: str, *, tenant: str = DEFAULT_TENANT) -> Recipient:
         """The recipient that the tenant itself calls by this id."""

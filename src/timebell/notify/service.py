@@ -104,7 +104,17 @@ class Notify:
 
         With the `anchor`, a step that would be due in quiet hours and too late after them comes before them.
         """
-        return await self._teller.step(tx, tell, anchor=anchor, step={"key": key, **options})
+        return (await self.steps(tx, [(tell, {"key": key, **options})], anchor=anchor))[0]
+
+    async def steps(
+        self,
+        tx: Transaction,
+        asked: Sequence[tuple[Tell, Mapping[str, Any]]],
+        *,
+        anchor: datetime | None = None,
+    ) -> list[Step]:
+        """Many steps of one agenda, answered in the same order: what each tells, with the options of its `Step`."""
+        return await self._teller.steps(tx, asked, anchor=anchor)
 
     async def withdraw(
         self,

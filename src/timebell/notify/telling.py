@@ -91,29 +91,23 @@ class Teller:
             await self._deliveries.insert_notifications(tx.session, columns=note_columns(notes))
         return [Told(id=job.id, created=job.created) for job in enqueued]
 
-    async def step(
-        self, tx: Transaction, tell: Tell, *, anchor: datetime | None, step: Mapping[str, Any]
-    ) -> Step:
-        """The step of an agenda that tells it. With the anchor, quiet hours are seen coming."""
-        if tell.due_at is not None or tell.key is not None or tell.subject is not None:
-            raise InvalidInput("a step has its own key, instant and subject; leave those out", field="tell")
-        check_tell(tell)
-        try:
-            bare = Step(kind=DELIVER, urgency=tell.urgency, **step)
-        except TypeError as error:
-            raise InvalidInput(f"step: {error}") from None
-        if anchor is None and bare.at is None:
-            ((intent,), _) = await self._planned(tx, [tell])
-            intent = replace(intent, expires_after=bare.expires_after)
-            return replace(bare, payload=intent.payload(), expires_after=None)
-        due_at = bare.due_at(anchor)
-        ends = [at for at in (bare.expiry(due_at), tell.expires_at) if at is not None]
-        asked = replace(tell, due_at=due_at, expires_at=min(ends, default=None))
-        ((intent,), (early,)) = await self._planned(tx, [asked], now=_EVER)
-        if early is not None and early != due_at:
-            bare = _brought_forward(bare, due_at, early)
-        # The delivery minds the expiry itself, so that it is known why the recipient was not told.
-        return replace(bare, payload=intent.payload(), expires_after=None, expires_at=None)
+    async def steps(
+        self, tx: Transaction, asked: Sequence[tuple[Tell, Mapping[str, Any]]], *, anchor: datetime | None
+    ) -> list[Step]:
+        """The steps of an agenda that tell these. With the anchor, quiet hours are seen coming."""
+        if not asked:
+            return []
+        bare = [_bare_step(tell, step) for tell, step in asked]
+        is_timed = [anchor is not None or step.at is not None for step in bare]
+        tells = [
+            _timed(tell, step, anchor) if timed else tell
+            for (tell, _), step, timed in zip(asked, bare, is_timed, strict=True)
+        ]
+        intents, due_ats = await self._planned(tx, tells, now=_EVER)
+        return [
+            _telling_step(step, tell, intent, early) if timed else _untimed_step(step, intent)
+            for step, tell, intent, early, timed in zip(bare, tells, intents, due_ats, is_timed, strict=True)
+        ]
 
     async def withdraw(self, tx: Transaction, answers: Sequence[Cancelled]) -> None:
         """Note of notifications that their jobs were cancelled: some before they ran, some will not run again."""
@@ -201,8 +195,38 @@ def _intent(tell: Tell, template: Pinned) -> Intent:
         expires_at=tell.expires_at,
         on_quiet=tell.on_quiet,
         digest=tell.digest,
+        attempts_max=tell.attempts_max,
         move=template.move,
     )
+
+
+def _bare_step(tell: Tell, step: Mapping[str, Any]) -> Step:
+    if tell.due_at is not None or tell.key is not None or tell.subject is not None:
+        raise InvalidInput("a step has its own key, instant and subject; leave those out", field="tell")
+    check_tell(tell)
+    try:
+        return Step(kind=DELIVER, urgency=tell.urgency, **step)
+    except TypeError as error:
+        raise InvalidInput(f"step: {error}") from None
+
+
+def _timed(tell: Tell, step: Step, anchor: datetime | None) -> Tell:
+    due_at = step.due_at(anchor)
+    ends = [at for at in (step.expiry(due_at), tell.expires_at) if at is not None]
+    return replace(tell, due_at=due_at, expires_at=min(ends, default=None))
+
+
+def _telling_step(step: Step, tell: Tell, intent: Intent, early: datetime | None) -> Step:
+    if tell.due_at is not None and early is not None and early != tell.due_at:
+        step = _brought_forward(step, tell.due_at, early)
+    # The delivery minds the expiry itself, so that it is known why the recipient was not told.
+    return replace(step, payload=intent.payload(), expires_after=None, expires_at=None)
+
+
+def _untimed_step(step: Step, intent: Intent) -> Step:
+    """When it is due is known later, and then by when it must be told."""
+    intent = replace(intent, expires_after=step.expires_after)
+    return replace(step, payload=intent.payload(), expires_after=None)
 
 
 def _brought_forward(step: Step, due_at: datetime, early: datetime) -> Step:

@@ -110,8 +110,9 @@ class HttpCaller:
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
         content: bytes = b"",
+        body_bytes_max: int = BODY_BYTES_MAX,
     ) -> Reply | NoReply:
-        """One request and its answer, all of it within the timeout."""
+        """One request and its answer, all of it within the timeout, and as much of its body as is asked for."""
         seconds = timeout.total_seconds()
         deadline = asyncio.get_running_loop().time() + seconds
         progress = _Progress()
@@ -139,7 +140,7 @@ class HttpCaller:
         except httpx2.TransportError:
             reason: Literal["closed", "unreachable"] = "closed" if progress.was_handed_over else "unreachable"
             return NoReply(reason=reason, was_handed_over=progress.was_handed_over)
-        return await _read(response, deadline)
+        return await _read(response, deadline, body_bytes_max)
 
     async def close(self) -> None:
         if self._transport is not None:
@@ -165,7 +166,7 @@ def plain_transport(verify: ssl.SSLContext | None = None, *, keeps: bool = True)
     )
 
 
-async def _read(response: httpx2.Response, deadline: float) -> Reply:
+async def _read(response: httpx2.Response, deadline: float, bytes_max: int) -> Reply:
     """The answer with as much of its body as came. Its status is known by now, whatever becomes of the body."""
     body = bytearray()
     is_cut = False
@@ -173,7 +174,7 @@ async def _read(response: httpx2.Response, deadline: float) -> Reply:
         async with asyncio.timeout_at(deadline):
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > BODY_BYTES_MAX:
+                if len(body) > bytes_max:
                     is_cut = True
                     break
     except (TimeoutError, httpx2.TransportError):
@@ -183,7 +184,7 @@ async def _read(response: httpx2.Response, deadline: float) -> Reply:
     return Reply(
         status=response.status_code,
         headers={name.lower(): value for name, value in response.headers.items()},
-        body=bytes(body[:BODY_BYTES_MAX]),
+        body=bytes(body[:bytes_max]),
         is_cut=is_cut,
     )
 

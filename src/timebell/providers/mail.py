@@ -33,6 +33,8 @@ BODY_CHARS_MAX: Final = 2_000_000
 _WORD_BYTES: Final = 36
 _LINE_CHARS: Final = 76
 _UNSUBSCRIBE_URL: Final = re.compile(r"https?://[!-;=?-~]+", re.ASCII)
+_METHOD: Final = re.compile(r"^METHOD:([A-Z]{1,20})\r?$", re.MULTILINE)
+INVITATION_FILE: Final = "invite.ics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,14 @@ def subject_of(parcel: Parcel) -> str:
     return one_line(parcel.content.subject or "", SUBJECT_CHARS_MAX)
 
 
+def calendar_method(calendar: str) -> str:
+    """What an iCalendar object asks for. The part that carries it must say the same (RFC 6047, 2.4)."""
+    found = _METHOD.search(calendar)
+    if found is None:
+        raise InvalidInput("an iCalendar object without a METHOD; give one such as REQUEST", field="content")
+    return found[1]
+
+
 def build_mail(parcel: Parcel, *, sender: str, sender_name: str | None = None) -> Mail:
     """The mail of a parcel; `sender` and `sender_name` are used where the tenant names none.
 
@@ -125,15 +135,23 @@ def build_mail(parcel: Parcel, *, sender: str, sender_name: str | None = None) -
 
 
 def _set_bodies(message: EmailMessage, parcel: Parcel) -> None:
-    text, html = _body(parcel.content.text), _body(parcel.content.html)
+    content = parcel.content
+    text, html, calendar = _body(content.text), _body(content.html), _body(content.calendar)
     message.set_content(text)
-    if not html:
-        return
-    message.add_alternative(html, subtype="html")
-    # The library would draw lots for it, and no two attempts would be alike. Nobody can write a text that contains the
-    # hash of itself, so no body can end its part before its time.
-    digest = hashlib.sha256(f"{parcel.delivery_id}\0{text}\0{html}".encode()).hexdigest()
-    message.set_boundary(f"=_{digest[:40]}")
+    if html:
+        message.add_alternative(html, subtype="html")
+    if calendar:
+        # As an alternative it is an invitation to the programs that know what that is; to others it is a file.
+        method = calendar_method(calendar)
+        message.add_alternative(calendar, subtype="calendar", params={"method": method})
+        message.add_attachment(
+            calendar.encode("utf-8"), maintype="application", subtype="ics", filename=INVITATION_FILE
+        )
+    # The library would draw lots for a boundary, and no two attempts would be alike. Nobody can write a text that
+    # contains the hash of itself, so no body can end its part before its time.
+    digest = hashlib.sha256("\0".join((str(parcel.delivery_id), text, html, calendar)).encode()).hexdigest()
+    for depth, part in enumerate(part for part in message.walk() if part.is_multipart()):
+        part.set_boundary(f"=_{depth}_{digest[:40]}")
 
 
 def _body(text: str | None) -> str:

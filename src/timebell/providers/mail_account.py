@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from timebell.errors import InvalidInput
 from timebell.notify.provider import Parcel, Rejected, Unavailable, Uncertain
 from timebell.providers.http import HttpCaller, NoReply, Reply, answer_to_silence, as_json
 from timebell.providers.sender import Envelope, envelope_of
@@ -33,7 +34,10 @@ class MailAccount:
         envelope = envelope_of(parcel, sender=self.sender, sender_name=self.sender_name)
         if isinstance(envelope, Rejected):
             return envelope
-        content = as_json(message(parcel, envelope))
+        try:
+            content = as_json(message(parcel, envelope))
+        except InvalidInput as error:
+            return Rejected(reason="invalid_content", detail={"field": error.field or "content"})
         if isinstance(content, Rejected):
             return content
         outcome = await self.caller.call(

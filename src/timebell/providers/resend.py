@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -27,7 +28,7 @@ from timebell.providers.http import (
     plain_key,
     retry_after,
 )
-from timebell.providers.mail import subject_of
+from timebell.providers.mail import INVITATION_FILE, calendar_method, subject_of
 from timebell.providers.mail_account import MailAccount
 from timebell.providers.reports import check_length, instant, mapping, parse, text, uuid
 from timebell.providers.sender import Envelope, unsubscribe_headers
@@ -143,6 +144,14 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     }
     if content.html is not None:
         message["html"] = content.html
+    if content.calendar is not None:
+        message["attachments"] = [
+            {
+                "filename": INVITATION_FILE,
+                "content": b64encode(content.calendar.encode()).decode("ascii"),
+                "content_type": f"text/calendar; charset=utf-8; method={calendar_method(content.calendar)}",
+            }
+        ]
     if envelope.reply_to is not None:
         message["reply_to"] = envelope.reply_to
     if parcel.unsubscribe_url is not None:

@@ -30,7 +30,7 @@ from timebell.providers.http import (
     retry_after,
     wait_until,
 )
-from timebell.providers.mail import subject_of
+from timebell.providers.mail import INVITATION_FILE, calendar_method, subject_of
 from timebell.providers.mail_account import MailAccount
 from timebell.providers.reports import check_length, header, instant, mapping, parse, records, text, uuid
 from timebell.providers.sender import Envelope, unsubscribe_headers
@@ -160,6 +160,10 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
     parts = [{"type": "text/plain", "value": content.text}]
     if content.html is not None:
         parts.append({"type": "text/html", "value": content.html})
+    if content.calendar is not None:
+        # It names the charset itself, and refuses a type that does (sendgrid/sendgrid-ruby#298).
+        kind = f"text/calendar; method={calendar_method(content.calendar)}"
+        parts.append({"type": kind, "value": content.calendar})
     message: dict[str, Any] = {
         "personalizations": [{"to": [{"email": envelope.recipient}]}],
         "from": author,
@@ -167,6 +171,16 @@ def _message(parcel: Parcel, envelope: Envelope) -> Mapping[str, Any]:
         "content": parts,
         "custom_args": {ARGUMENT: str(parcel.delivery_id)},
     }
+    if content.calendar is not None:
+        file = base64.b64encode(content.calendar.encode()).decode("ascii")
+        message["attachments"] = [
+            {
+                "content": file,
+                "type": "application/ics",
+                "filename": INVITATION_FILE,
+                "disposition": "attachment",
+            }
+        ]
     if envelope.reply_to is not None:
         message["reply_to"] = {"email": envelope.reply_to}
     if parcel.unsubscribe_url is not None:

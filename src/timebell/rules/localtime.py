@@ -142,7 +142,32 @@ def _offsets_around(hour: datetime, timezone: ZoneInfo) -> tuple[timedelta, time
 def end_of_gap(local: datetime, timezone: ZoneInfo) -> datetime:
     """The instant of the change that took a wall time away, which is the first that follows it on the clocks."""
     before, after = _offsets_at(local, timezone)
-    early, late = local - after, local - before
+    return _change_between(local - after, local - before, timezone)
+
+
+def shown_between(
+    begins: datetime, ends: datetime, timezone: ZoneInfo
+) -> tuple[tuple[datetime, datetime], ...]:
+    """The instants at which the clocks of a timezone show a wall time from one on and before another of that day.
+
+    That is one span, but where clocks are changed meanwhile there may be two, or none: what they skip is never shown,
+    and what they show twice is shown on both sides of the change.
+    """
+    before, after = _offsets_at(begins, timezone)[0], _offsets_at(ends, timezone)[1]
+    if before == after:
+        return ((begins - before, ends - after),)
+    first, last = begins - max(before, after), ends - min(before, after)
+    before, after = offset_at(first, timezone), offset_at(last, timezone)
+    if before == after:
+        return ((begins - before, ends - after),)
+    change = _change_between(first, last, timezone)
+    spans = (begins - before, min(ends - before, change)), (max(begins - after, change), ends - after)
+    return tuple(span for span in spans if span[0] < span[1])
+
+
+def _change_between(early: datetime, late: datetime, timezone: ZoneInfo) -> datetime:
+    """The first instant with another offset than the early one has; the late one has another."""
+    before = offset_at(early, timezone)
     while late - early > timedelta(seconds=1):
         middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
         if offset_at(middle, timezone) == before:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from timebell.db.walls import walled_to
     from timebell.kernel.paging import Page, decode_cursor, page_of
+    from timebell.web.bodies import read_bytes
     from timebell.web.calls import Call
     from timebell.web.fields import Input, Instant, Listed, LocalTime, Output, PageQuery, listed, read_local
+    from timebell.web.pages import page
     from timebell.web.problems import FieldError, Problem
     from timebell.web.routes import Answer, Route
     from timebell.web.surface import Surface
@@ -30,7 +32,9 @@ __all__ = [
     "Surface",
     "decode_cursor",
     "listed",
+    "page",
     "page_of",
+    "read_bytes",
     "read_local",
     "walled_to",
 ]
@@ -38,6 +42,7 @@ __all__ = [
 _PLACES: Final = {
     "timebell.db.walls": ("walled_to",),
     "timebell.kernel.paging": ("Page", "decode_cursor", "page_of"),
+    "timebell.web.bodies": ("read_bytes",),
     "timebell.web.calls": ("Call",),
     "timebell.web.fields": (
         "Input",
@@ -49,6 +54,7 @@ _PLACES: Final = {
         "listed",
         "read_local",
     ),
+    "timebell.web.pages": ("page",),
     "timebell.web.problems": ("FieldError", "Problem"),
     "timebell.web.routes": ("Answer", "Route"),
     "timebell.web.surface": ("Surface",),

@@ -47,9 +47,24 @@ async def read_bytes(request: Request, bytes_max: int) -> bytes:
     return b"".join(chunks)
 
 
+def media_type_of(request: Request) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def read_text(raw: bytes) -> str:
+    """A body that is a text, such as a file that somebody uploads."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem(400, "malformed_text", "the body is not UTF-8; save the file as UTF-8") from None
+    if "\x00" in text:
+        raise Problem(400, "malformed_text", "the body has the character NUL, which no text can hold")
+    return text
+
+
 def check_json(request: Request, raw: bytes) -> None:
     """Refuse what is no JSON, and what another reader may read otherwise than we do."""
-    media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    media_type = media_type_of(request)
     if media_type != _JSON and not media_type.endswith("+json"):
         raise Problem(415, "unsupported_media_type", f"content-type: send {_JSON}")
     try:

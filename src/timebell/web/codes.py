@@ -52,6 +52,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "The body is not JSON that everybody reads alike: it has a name twice in one object, nests too "
         "deeply, or holds something that is no JSON."
     ),
+    "malformed_text": "The body is a file that is no text in UTF-8. Save it as UTF-8 and send it again.",
     "method_not_allowed": (
         "There is something at this path, but it is not asked for with this method. `Allow` lists those "
         "that are answered."

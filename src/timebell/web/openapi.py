@@ -242,6 +242,8 @@ def _complete(operation: Document, route: Route) -> None:
         operation["description"] = f"{about}\n\nNeeds a key of the scope `{route.scope}`.".strip()
     if route.body is not None and may_be_empty(route):
         operation["requestBody"]["required"] = False
+    for media_type in route.texts:
+        operation["requestBody"]["content"][media_type] = {"schema": {"type": "string"}}
     responses = operation["responses"]
     responses.pop("422", None)
     if route.is_stream:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from timebell.db.walls import walled_to
 from timebell.errors import TimebellError
 from timebell.web.access import Caller
-from timebell.web.bodies import check_json, read_bytes
+from timebell.web.bodies import check_json, media_type_of, read_bytes, read_text
 from timebell.web.calls import Call, etag_of
 from timebell.web.fields import show_instant
 from timebell.web.problems import FieldError, Problem, pointer_of, problem_of
@@ -44,7 +44,7 @@ class Operation:
     def __init__(self, route: Route, surface: Surface) -> None:
         self._route = route
         self._surface = surface
-        self._bytes_max = surface.bell.settings.body_bytes_max
+        self._bytes_max = max(surface.bell.settings.body_bytes_max, route.bytes_max)
         self._path_types = path_types(route.path)
 
     async def __call__(self, request: Request) -> Response:
@@ -94,10 +94,7 @@ class Operation:
         route = self._route
         raw = await read_bytes(request, self._bytes_max)
         if route.body is not None:
-            if raw or not may_be_empty(route):
-                check_json(request, raw)
-            # Of JSON a strict model takes ids and dates as the text that they are there, of Python values it would not.
-            given["body"] = _validated(lambda: _reader(route.body).validate_json(raw or b"{}"), "")
+            given["body"] = _body(route, request, raw)
         is_dry = route.plans and _is_dry(request)
         key = None if route.idempotency == "none" else request.headers.get("idempotency-key")
         if key is None and route.idempotency == "required" and not is_dry:
@@ -205,6 +202,18 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     return to_jsonable_python(value)
+
+
+def _body(route: Route, request: Request, raw: bytes) -> Any:
+    reader = _reader(route.body)
+    name = route.texts.get(media_type_of(request))
+    if name is not None:
+        text = read_text(raw)
+        return _validated(lambda: reader.validate_python({name: text}), "")
+    if raw or not may_be_empty(route):
+        check_json(request, raw)
+    # Of JSON a strict model takes ids and dates as the text that they are there, of Python values it would not.
+    return _validated(lambda: reader.validate_json(raw or b"{}"), "")
 
 
 def may_be_empty(route: Route) -> bool:

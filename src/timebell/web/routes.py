@@ -37,7 +37,9 @@ class Route:
     has no end of its own; the token of a stream opens it. `media_type` is that of any other answer. `scope` None:
     anybody may call. `plans`: with `?dry_run=true` everything is computed and nothing kept. `names` are this route's
     own names for fields that are called otherwise inside. `example` is a body that can be sent; for a route without
-    one, an answer. `problems` says of further statuses when they come, and `codes` explains the codes of refusals that
+    one, an answer. `texts` are media types, besides JSON, that a body may have, each with the field that it is the text
+    of, so that a file can be sent as it is; `bytes_max` is how large that may be where it is more than the settings
+    allow. `problems` says of further statuses when they come, and `codes` explains the codes of refusals that
     only this route has.
     """
 
@@ -59,5 +61,7 @@ class Route:
     media_type: str = "application/json"
     names: Mapping[str, str] = field(default_factory=dict)
     example: Mapping[str, Any] | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    bytes_max: int = 0
     problems: Mapping[int, str] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)

@@ -6,37 +6,22 @@ It needs no script and no other file, and it says nothing about who reads it: wh
 from __future__ import annotations
 
 from contextlib import suppress
-from html import escape
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from timebell.db.walls import walled_to
 from timebell.errors import ConfigurationError, InvalidInput, NotFound
 from timebell.notify.unsubscribing import PATH, WayOut
 from timebell.web.bodies import read_bytes
+from timebell.web.pages import page
 from timebell.web.problems import Problem
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
 
 _FORM_BYTES_MAX: Final = 10_000
-_HEADERS: Final = {
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-robots-tag": "noindex",
-}
 _ON: Final = {"email": "by email", "sms": "by SMS", "whatsapp": "on WhatsApp", "push": "by push message"}
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>body{{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}}
-button{{font:inherit;padding:.6rem 1.2rem}}</style></head>
-<body><main><h1>{title}</h1><p>{text}</p>{more}</main></body></html>
-"""
 _BUTTON: Final = (
     '<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click">'
     "<button>Unsubscribe</button></form>"
@@ -48,7 +33,7 @@ async def show_way_out(surface: Surface, request: Request) -> Response:
     way = _way_of(surface, request)
     if way is None:
         return _no_such_link(request)
-    return _page("Unsubscribe?", f"You would no longer get {_what(way)}.", _BUTTON)
+    return page("Unsubscribe?", f"You would no longer get {_what(way)}.", _BUTTON)
 
 
 async def unsubscribe(surface: Surface, request: Request) -> Response:
@@ -63,7 +48,7 @@ async def unsubscribe(surface: Surface, request: Request) -> Response:
             # Whoever was erased is told nothing any more.
             with suppress(NotFound):
                 await surface.notify.unsubscribing.unsubscribe(tx, request.path_params["token"])
-    return _page("Unsubscribed", f"You will no longer get {_what(way)}.")
+    return page("Unsubscribed", f"You will no longer get {_what(way)}.")
 
 
 def _way_of(surface: Surface, request: Request) -> WayOut | None:
@@ -78,21 +63,17 @@ def _way_of(surface: Surface, request: Request) -> WayOut | None:
 
 
 def _what(way: WayOut) -> str:
-    about = "any messages" if way.topic is None else f"messages about “{escape(way.topic)}”"
-    return f"{about} {_ON.get(way.channel, escape(way.channel))}"
+    about = "any messages" if way.topic is None else f"messages about “{way.topic}”"
+    return f"{about} {_ON.get(way.channel, way.channel)}"
 
 
 def _no_such_link(request: Request) -> Response:
     detail = "the link is not one of ours, or was cut; follow it as the message has it"
     if "text/html" not in request.headers.get("accept", ""):
         raise Problem(404, "not_found", detail)
-    return _page(
+    return page(
         "This link does not work", "It may have been cut. Follow it as the message has it.", status=404
     )
-
-
-def _page(title: str, text: str, more: str = "", *, status: int = 200) -> Response:
-    return HTMLResponse(_PAGE.format(title=title, text=text, more=more), status_code=status, headers=_HEADERS)
 
 
 _TAG: Final = "unsubscribing"

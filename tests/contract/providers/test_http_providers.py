@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +24,7 @@ from tests.contract.providers.message_sides import (
     WebhookSide,
 )
 from tests.contract.providers.other_sides import WebPushSide
-from tests.contract.providers.parcels import NOW
+from tests.contract.providers.parcels import INVITATION, NOW
 from timebell.notify.answers import within
 from timebell.notify.provider import Answer, Parcel, Rejected, Sent, Unavailable, Uncertain
 from timebell.testing.provider_suite import CHECKS, Behaviour, Check, Counterpart, name_of
@@ -187,6 +188,29 @@ async def test_a_sender_that_was_not_verified_is_no_wrong_key(
     answer = await answer_to(side, as_json(403, {"errors": [{"field": field, "message": "Words about it."}]}))
     assert isinstance(answer, expected)
     assert not isinstance(answer, Rejected) or answer.blame == "account"
+
+
+@with_side(ResendSide, SendGridSide)
+async def test_an_invitation_is_a_file_whose_type_says_what_it_asks(side: HttpSide) -> None:
+    parcel = side.parcel()
+    content = replace(parcel.content, calendar=INVITATION)
+    assert isinstance(await side.provider.send(replace(parcel, content=content)), Sent)
+    message = side.requests[0].json()
+    (file,) = message["attachments"]
+    assert b64decode(file["content"]).decode() == INVITATION
+    assert file["filename"] == "invite.ics"
+    kinds = [file.get("content_type"), *(part["type"] for part in message.get("content", ()))]
+    assert any(kind and kind.startswith("text/calendar;") and "method=REQUEST" in kind for kind in kinds)
+
+
+@with_side(ResendSide, SendGridSide)
+async def test_a_calendar_that_asks_nothing_is_no_invitation(side: HttpSide) -> None:
+    parcel = side.parcel()
+    content = replace(parcel.content, calendar="BEGIN:VCALENDAR")
+    answer = await side.provider.send(replace(parcel, content=content))
+    assert isinstance(answer, Rejected)
+    assert answer.blame == "content"
+    assert side.server.connections == 0
 
 
 @with_side(*SIDES, WebPushSide)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.providers.parcels import DELIVERY, NOW, parcel
+from tests.contract.providers.parcels import DELIVERY, INVITATION, NOW, parcel
 from timebell.errors import InvalidInput
 from timebell.notify.provider import Parcel
 from timebell.providers.mail import Mail, build_mail
@@ -118,7 +118,33 @@ def test_text_alone_and_text_with_html() -> None:
     assert kinds == ["text/plain", "text/html"], "the last part is the one that a reader prefers"
 
 
+@pytest.mark.parametrize("html", [None, "<p>Ten.</p>"])
+def test_an_invitation_is_a_part_that_programs_act_on_and_a_file(html: str | None) -> None:
+    """RFC 6047, 2.4: the part says the same METHOD as what is in it."""
+    message = read(made(parcel(html=html, calendar=INVITATION)))
+    assert message.get_content_type() == "multipart/mixed"
+    bodies, file = message.iter_parts()
+    kinds = [part.get_content_type() for part in bodies.iter_parts()]
+    assert kinds == ["text/plain", *(["text/html"] if html else []), "text/calendar"]
+    invitation = list(bodies.iter_parts())[-1]
+    assert invitation.get_param("method") == "REQUEST"
+    assert invitation.get_content_charset() == "utf-8"
+    assert invitation.get_content().replace("\r\n", "\n") == INVITATION.replace("\r\n", "\n")
+    assert (file.get_content_type(), file.get_filename()) == ("application/ics", "invite.ics")
+    assert file.get_content() == INVITATION.encode()
+    boundaries = [part.get_boundary() or "" for part in message.walk() if part.is_multipart()]
+    assert len({*boundaries}) == 2
+    assert not any(one != other and other.startswith(one) for one in boundaries for other in boundaries)
+
+
+@pytest.mark.parametrize("line", ["VERSION:2.0", "METHOD:A; boundary=x", "METHOD:", "X-METHOD:REQUEST"])
+def test_a_calendar_without_a_method_is_no_invitation(line: str) -> None:
+    with pytest.raises(InvalidInput, match="METHOD"):
+        made(parcel(calendar=f"BEGIN:VCALENDAR\r\n{line}\r\nEND:VCALENDAR\r\n"))
+
+
 def test_every_attempt_makes_the_same_mail() -> None:
+    assert made(parcel(calendar=INVITATION)) == made(parcel(calendar=INVITATION))
     first = parcel(html="<p>Ten.</p>")
     later = parcel(html="<p>Ten.</p>", attempted_at=NOW + timedelta(minutes=5))
     assert made(first) == made(later)

@@ -15,7 +15,7 @@ import trustme
 from aiosmtpd.smtp import LoginPassword
 
 from tests.contract.providers.mail_server import mail_server, raw_server
-from tests.contract.providers.parcels import DELIVERY, parcel
+from tests.contract.providers.parcels import DELIVERY, INVITATION, parcel
 from timebell.errors import ConfigurationError
 from timebell.notify.provider import Rejected, Sent, Unavailable, Uncertain
 from timebell.providers.smtp import Smtp, SmtpServer
@@ -74,6 +74,18 @@ async def test_a_mail_arrives() -> None:
         text = message.get_body(("plain",))
         assert text is not None
         assert text.get_content().replace("\r\n", "\n") == ".\n..dots\n.\n"
+
+
+@pytest.mark.req("M-5.8")
+async def test_an_invitation_arrives() -> None:
+    async with mail_server() as server, smtp(server.port) as provider:
+        assert isinstance(await provider.send(parcel(html="<p>Ten.</p>", calendar=INVITATION)), Sent)
+        (mail,) = server.mails
+        assert isinstance(mail.content, bytes)
+        message = message_from_bytes(mail.content, policy=policy.default)
+        (part,) = [part for part in message.walk() if part.get_content_type() == "text/calendar"]
+        assert part.get_param("method") == "REQUEST"
+        assert part.get_content().replace("\r\n", "\n") == INVITATION.replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class ErasureOutput(Output):
 
 
 class ExportOutput(Output):
-    """A page of everything that is kept about somebody; the first says who they are, the inbox comes last."""
+    """A page of everything that is kept about somebody; the first says who they are, what apps keep comes last."""
 
     document: dict[str, Any]
     next_cursor: str | None

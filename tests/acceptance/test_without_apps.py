@@ -1,4 +1,4 @@
-"""An app can be taken away: with the folder of the reminders deleted, everything else is there and works."""
+"""An app can be taken away: with the folder of one deleted, everything else is there and works."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from tests.acceptance.processes import Process, clean_environment, free_port
 from tests.shape.tree import PACKAGE, kept_files, within
 
-APP = "src/timebell/apps/reminders/"
-ABOUT_IT = (APP, "tests/apps/reminders/")
+APPS = ("reminders", "meetings")
 # What could know of it: the house rules, the settings, the loading, and everything that is served.
 OTHERS = ("tests/shape", "tests/unit/test_config.py", "tests/unit/test_loading.py", "tests/web")
 
@@ -33,15 +32,18 @@ print(json.dumps({"where": timebell.__file__, "names": names, "apps": len(apps),
 """
 
 
-def without_reminders(place: Path) -> Path:
+def without(place: Path, *apps: str) -> Path:
     source = place / "src"
-    ignored = shutil.ignore_patterns("__pycache__", "reminders")
-    shutil.copytree(PACKAGE, source / "timebell", ignore=ignored)
+    shutil.copytree(PACKAGE, source / "timebell", ignore=shutil.ignore_patterns("__pycache__"))
+    for app in apps:
+        shutil.rmtree(source / "timebell" / "apps" / app)
     return source
 
 
-def test_everything_else_is_importable(place: Path) -> None:
-    source = without_reminders(place)
+@pytest.mark.parametrize("deleted", [(each,) for each in APPS] + [APPS], ids="+".join)
+def test_everything_else_is_importable(place: Path, deleted: tuple[str, ...]) -> None:
+    source = without(place, *deleted)
+    left = [app for app in APPS if app not in deleted]
     done = subprocess.run(
         [sys.executable, "-c", EVERYTHING],
         env=clean_environment(PYTHONPATH=str(source)),
@@ -54,16 +56,17 @@ def test_everything_else_is_importable(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert Path(found["where"]).is_relative_to(source)
-    assert found["apps"] == 0
-    assert found["slices"] == ["kernel", "notify", "web"]
+    assert found["apps"] == len(left)
+    assert found["slices"] == ["kernel", "notify", "web", *left]
     assert "timebell.server" in found["names"]
     assert "timebell.apps" in found["names"]
-    assert not [name for name in found["names"] if "reminders" in name]
+    gone = tuple(f"timebell.apps.{app}" for app in deleted)
+    assert not [name for name in found["names"] if name.startswith(gone)]
 
 
 def test_it_starts_and_serves_the_engine(place: Path, processes: list[Process]) -> None:
     port = free_port()
-    environment = clean_environment(PYTHONPATH=str(without_reminders(place)), TMPDIR=str(place))
+    environment = clean_environment(PYTHONPATH=str(without(place, *APPS)), TMPDIR=str(place))
     process = Process(
         place / "up", "up", "--data", place / "data", "--port", port, port=port, environment=environment
     )
@@ -74,19 +77,22 @@ def test_it_starts_and_serves_the_engine(place: Path, processes: list[Process]) 
     assert process.status("/api/schedules") == 404
     assert "/v1/inbox" in process.words
     assert "/api/schedules" not in process.words, "what is shown to be pasted has to work"
+    assert process.status("/api/meetings") == 404
     assert process.stop() == 0, process.words
     assert "Traceback" not in process.words
 
 
 @pytest.mark.slow
-def test_the_other_tests_pass_without_it(place: Path) -> None:
+@pytest.mark.parametrize("deleted", APPS)
+def test_the_other_tests_pass_without_it(place: Path, deleted: str) -> None:
     copy = place / "copy"
+    about_it = (f"src/timebell/apps/{deleted}/", f"tests/apps/{deleted}/")
     for path in kept_files():
         name = within(path)
-        if not name.startswith(ABOUT_IT):
+        if not name.startswith(about_it):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy / name)
-    assert not (copy / APP).exists()
+    assert not (copy / about_it[0]).exists()
     for command in (
         ["-m", "pytest", "-q", "-n2", "-m", "not slow", *OTHERS],
         ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache"],

@@ -1,0 +1,1 @@
+"""The SQL of the meetings app, one query a file."""

@@ -1,0 +1,1 @@
+DELETE FROM meetings.meeting_availability_blocks WHERE tenant = :tenant::text AND user_id = :user_id::uuid

@@ -1,0 +1,1 @@
+DELETE FROM meetings.people WHERE tenant = :tenant::text AND recipient_id = :person::uuid

@@ -1,0 +1,5 @@
+SELECT id, user_id, day_of_week, start_time::interval, end_time::interval, timezone, is_recurring, valid_from, valid_until,
+    revision, created_at, updated_at
+FROM meetings.meeting_availability_blocks
+WHERE tenant = :tenant::text AND user_id = :user_id::uuid AND id = :id::uuid
+FOR UPDATE

@@ -1,0 +1,106 @@
+"""Bugs to plant in meetings, each a rule of the app left out."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from tests.simulation.plants import CALM, Plant, planter, several
+from timebell.apps.meetings import guards
+from timebell.apps.meetings.busy import Busy
+from timebell.apps.meetings.service import Meetings
+from timebell.apps.meetings.store import MeetingStore
+from timebell.apps.meetings.store_availability import AvailabilityStore
+from timebell.kernel import AgendaDiff, Timebell
+
+MEETING_PLANTS: list[Plant] = []
+_MET = replace(CALM, meetings_a_day=8, kills_a_day=4, pauses_a_day=3, stops_a_day=1, rush=0.25)
+_plant = planter(MEETING_PLANTS, _MET)
+
+
+def _forgetting(*statuses: str) -> AbstractContextManager[Any]:
+    """What is owed about a meeting stays as it is when it enters one of these states."""
+
+    async def owe(self: Any, tx: Any, meeting: Any, reason: str, *, by: Any) -> AgendaDiff:
+        if meeting.status in statuses:
+            return AgendaDiff(revision=0)
+        return await original(self, tx, meeting, reason, by=by)
+
+    original = Meetings._owe
+    return patch.object(Meetings, "_owe", owe)
+
+
+@_plant("to reschedule forgets the reminders of the old meeting", "plan")
+def _reminders_outlive_their_meeting() -> AbstractContextManager[Any]:
+    return _forgetting("rescheduled")
+
+
+@_plant("and nobody asks before they are told, either", "silence", seed=2)
+def _no_guard() -> AbstractContextManager[Any]:
+    class Blind(MeetingStore):
+        """Sees every meeting as one that is on."""
+
+        async def read_meeting(self, tx: Any, *, id: Any) -> Any:
+            found = await super().read_meeting(tx, id=id)
+            return None if found is None else replace(found, status="accepted")
+
+    return several(_forgetting("rescheduled", "cancelled"), patch.object(guards, "MeetingStore", Blind))
+
+
+@_plant("a delivery that asked its guard goes on whatever happens", "silence", "after_cancel", seed=5)
+def _begun_after_all() -> AbstractContextManager[Any]:
+    async def confirm(self: Timebell, session: Any, runs: Any) -> frozenset[Any]:
+        return frozenset(runs)
+
+    return patch.object(Timebell, "confirm", confirm)
+
+
+@_plant("whoever accepts takes nobody's time", "overlap")
+def _nobody_is_busy() -> AbstractContextManager[Any]:
+    async def occupy(self: Any, tx: Any, meeting: Any, slot: Any, *, by: Any) -> None:
+        return None
+
+    return patch.object(Busy, "occupy", occupy)
+
+
+@_plant("each meeting of a lineage is an entry of its own", "uid")
+def _roots_forgotten() -> AbstractContextManager[Any]:
+    async def insert_meeting(self: Any, tx: Any, **facts: Any) -> None:
+        await original(self, tx, **{**facts, "root_id": facts["id"]})
+
+    original = MeetingStore.insert_meeting
+    return patch.object(MeetingStore, "insert_meeting", insert_meeting)
+
+
+@_plant("the state and what is owed in it are two transactions", "plan")
+def _agenda_apart() -> AbstractContextManager[Any]:
+    async def owe(self: Any, tx: Any, meeting: Any, reason: str, *, by: Any) -> AgendaDiff:
+        await tx.session.execute("COMMIT")
+        await tx.session.execute("BEGIN")
+        return await original(self, tx, meeting, reason, by=by)
+
+    original = Meetings._owe
+    return patch.object(Meetings, "_owe", owe)
+
+
+@_plant("a hold that has ended is never removed", "hold", seed=8)
+def _held_for_ever() -> AbstractContextManager[Any]:
+    async def nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
+        return None
+
+    return several(
+        patch.object(AvailabilityStore, "free_ended_hold", nothing),
+        patch.object(AvailabilityStore, "free_expired", nothing),
+    )
+
+
+@_plant("a denial is told to everybody", "notice")
+def _denied_to_all() -> AbstractContextManager[Any]:
+    async def tell(self: Any, tx: Any, template: str, meeting: Any, recipients: Any, **more: Any) -> None:
+        everybody = meeting.participants if template == "meetings.denied" else recipients
+        await original(self, tx, template, meeting, everybody, **more)
+
+    original = Meetings._tell
+    return patch.object(Meetings, "_tell", tell)
