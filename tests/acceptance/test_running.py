@@ -19,16 +19,14 @@ from timebell.testing.database import TestDatabase
 
 
 class Pulse:
-    """Feels how long the event loop was kept from everything else."""
+    """Beats for as long as the event loop lets others have their turn."""
 
-    longest_seconds = 0.0
+    beats = 0
 
-    async def feel(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def beat(self) -> None:
         while True:
-            began = loop.time()
             await asyncio.sleep(0.01)
-            self.longest_seconds = max(self.longest_seconds, loop.time() - began)
+            self.beats += 1
 
 
 async def test_a_program_runs_its_own_jobs(empty_database: TestDatabase) -> None:
@@ -93,10 +91,10 @@ async def test_a_stop_that_waits_for_a_locked_row_lets_the_program_go_on(databas
             await begun.wait()
             await holder.execute("SELECT FROM timebell.jobs FOR UPDATE")
             may_end.set()
-            feeling = asyncio.create_task(pulse.feel())
-        feeling.cancel()
+            beating = asyncio.create_task(pulse.beat())
+        beating.cancel()
     await holder.close()
-    assert pulse.longest_seconds < 0.4
+    assert pulse.beats > 10
 
 
 async def test_a_folder_and_settings_are_one_too_many(tmp_path: Path) -> None:
