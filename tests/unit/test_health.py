@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from timebell.errors import PortInUse
 from timebell.web import heads, listening
@@ -128,6 +128,29 @@ async def test_before_and_after_the_api_whoever_asks_is_told_to_come_again(
     await watched.front.close(1.0)
     status, body = await ask(question)
     assert (status, json.loads(body)["code"]) == (503, "stopping")
+
+
+async def test_a_refusal_of_the_door_has_the_id_of_the_request(watched: Watched) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    for path, method in (("/v1/jobs", "GET"), ("/readyz", "POST")):
+        sent.clear()
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": [(b"x-correlation-id", b"order-7")],
+        }
+        await watched.front(scope, no_more, send)
+        assert (b"x-correlation-id", b"order-7") in sent[0]["headers"]
+        assert json.loads(sent[1]["body"])["correlation_id"] == "order-7"
+
+
+async def no_more() -> Message:
+    return {"type": "http.disconnect"}
 
 
 async def test_where_too_many_are_under_way_nobody_is_told_that_it_is_starting(

@@ -222,6 +222,22 @@ async def test_lists_that_are_refused(site: Site, query: str) -> None:
     problem(await site.get(f"/v1/jobs?{query}", key="read"), 422, "invalid_input")
 
 
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/v1/jobs?cursor=x", "?cursor"),
+        ("/v1/recipients?cursor=x", "?cursor"),
+        ("/v1/events/stream?after=x", "?after"),
+    ],
+)
+async def test_a_parameter_that_only_the_list_can_judge_is_named_as_one(
+    site: Site, path: str, place: str
+) -> None:
+    refused = problem(await site.get(path), 422, "invalid_input")
+    assert [each["pointer"] for each in refused["errors"]] == [place]
+    assert refused["detail"].startswith(f"{place}: ")
+
+
 async def test_a_cursor_leads_on_in_one_direction(site: Site) -> None:
     for _ in range(2):
         await make(site, delay="PT1H")

@@ -66,6 +66,20 @@ async def test_what_is_shared_is_told_of_each(document: Document) -> None:
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
+async def test_what_was_made_is_linked_with_what_can_be_asked_of_it(document: Document) -> None:
+    def links(path: str) -> Any:
+        return document["paths"][path]["post"]["responses"]["201"].get("links", {})
+
+    assert links("/v1/jobs").keys() == {"get_job", "get_job_journey", "cancel_job"}
+    assert links("/v1/jobs")["get_job"]["parameters"] == {"id": "$response.body#/id"}
+    assert links("/v1/tenants")["get_tenant"]["parameters"] == {"tenant": "$response.body#/tenant"}
+    assert links("/v1/recipients/{id}/addresses")["remove_address"]["parameters"] == {
+        "id": "$request.path.id",
+        "address_id": "$response.body#/id",
+    }
+    assert links("/v1/stream-tokens") == {}
+
+
 async def test_every_reference_leads_somewhere(document: Document) -> None:
     schemas = document["components"]["schemas"]
     for name in re.findall(r"'\$ref': '#/components/schemas/([^']+)'", str(document)):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from secrets import token_hex
 from typing import Any
 
 import structlog
@@ -18,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from timebell.db.failures import PASSING_ERRORS
 from timebell.errors import TimebellError
+from timebell.web.correlation import CORRELATION, correlation_of
 from timebell.web.openapi import documentation
 from timebell.web.operations import Operation
 from timebell.web.problems import Problem, problem_of, unavailable
@@ -28,8 +27,6 @@ from timebell.web.watching import Watched
 
 log = structlog.get_logger("timebell.web")
 
-CORRELATION = "x-correlation-id"
-_CORRELATION = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _CORRELATION_NAME = CORRELATION.encode()
 _COUNTED_CHARS = 200
 _CAREFUL = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
@@ -93,9 +90,7 @@ class Correlated:
             return
         # A router that is part of an application raises what it refuses, and does not answer by itself.
         scope["app"] = self._switch
-        given = next((value for name, value in scope["headers"] if name == _CORRELATION_NAME), b"")
-        text = given.decode("latin-1")
-        correlation_id = text if _CORRELATION.fullmatch(text) else token_hex(16)
+        correlation_id = correlation_of(scope)
         scope.setdefault("state", {})["correlation_id"] = correlation_id
         has_begun = False
 

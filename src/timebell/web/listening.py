@@ -8,7 +8,6 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from secrets import token_hex
 from typing import Any, Final
 
 import orjson
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from timebell.errors import PortInUse
+from timebell.web.correlation import refused
 from timebell.web.heads import BoundedHeads
 from timebell.web.metrics import CONTENT_TYPE
 from timebell.web.problems import Problem
@@ -75,9 +75,9 @@ class Front:
             return
         api = self._api
         if scope["path"] in _OWN_PATHS:
-            answer: ASGIApp = await self._own(scope["method"], scope["path"])
+            answer: ASGIApp = await self._own(scope)
         elif api is None or len(self._in_flight) >= _IN_FLIGHT_MAX:
-            answer = self._absence.response(token_hex(16))
+            answer = refused(scope, self._absence)
         else:
             answer = api
         request = asyncio.current_task()
@@ -95,18 +95,19 @@ class Front:
         except asyncio.CancelledError:
             if self._api is not None or has_begun:
                 raise
-            await self._absence.response(token_hex(16))(scope, receive, send)
+            await refused(scope, self._absence)(scope, receive, send)
         finally:
             self._in_flight.discard(request)
             if not self._in_flight:
                 self._is_empty.set()
 
-    async def _own(self, method: str, path: str) -> Response:
-        if method not in ("GET", "HEAD"):
+    async def _own(self, scope: Scope) -> Response:
+        path = scope["path"]
+        if scope["method"] not in ("GET", "HEAD"):
             refusal = Problem(
                 405, "method_not_allowed", "ask with GET or HEAD", headers={"allow": "GET, HEAD"}
             )
-            return refusal.response(token_hex(16))
+            return refused(scope, refusal)
         if path == "/healthz":
             return _reply(HTTPStatus.OK, {"status": "ok"})
         if path == "/metrics":

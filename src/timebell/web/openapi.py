@@ -216,6 +216,9 @@ def _completed(document: Document, routes: Sequence[Route]) -> Document:
     for route in routes:
         operation = document["paths"][route.path][route.method.lower()]
         _complete(operation, route)
+        links = _links(route, routes)
+        if links:
+            operation["responses"][str(route.status)]["links"] = links
         # What can be changed has a revision, and who knows it already is told so.
         if route.method == "GET" and route.path in changed:
             operation["responses"]["304"] = {"description": "Nothing has changed since `If-None-Match`."}
@@ -257,6 +260,28 @@ def _complete(operation: Document, route: Route) -> None:
     if route.example is not None:
         place = operation["requestBody"] if route.body is not None else responses[str(route.status)]
         place["content"]["application/json"]["example"] = dict(route.example)
+
+
+def _links(route: Route, routes: Sequence[Route]) -> Document:
+    """What can be asked about that which was made: every operation that has it in its path."""
+    if route.method != "POST" or route.status != 201:
+        return {}
+    answered = getattr(route.answer, "model_fields", {})
+    above = {name: f"$request.path.{name}" for name in path_types(route.path)}
+    links = {}
+    for other in routes:
+        below = other.path.removeprefix(f"{route.path}/")
+        names = [*path_types(below)]
+        if below == other.path or len(names) != 1 or not below.startswith("{"):
+            continue
+        [name] = names
+        field = name if name in answered else "id"
+        if field in answered:
+            links[other.run.__name__] = {
+                "operationId": other.run.__name__,
+                "parameters": {**above, name: f"$response.body#/{field}"},
+            }
+    return links
 
 
 def _refusals(route: Route) -> dict[int, str]:

@@ -46,6 +46,7 @@ class Operation:
         self._surface = surface
         self._bytes_max = max(surface.bell.settings.body_bytes_max, route.bytes_max)
         self._path_types = path_types(route.path)
+        self._asked = _fields(route.query) - _fields(route.body)
 
     async def __call__(self, request: Request) -> Response:
         route, surface = self._route, self._surface
@@ -68,7 +69,7 @@ class Operation:
                 else:
                     response = await self._change(request, call, given)
         except TimebellError as error:
-            problem = problem_of(error, route.names)
+            problem = problem_of(error, route.names, self._asked)
             if problem is None:
                 raise
             response = problem.response(request.state.correlation_id)
@@ -101,7 +102,8 @@ class Operation:
             raise Problem(
                 400, "idempotency_key_required", "send the header Idempotency-Key with a value of your own"
             )
-        if key is None and route.shared is not None and not is_dry and "if-match" not in request.headers:
+        if key is None and route.shared is not None and not is_dry:
+            call.check_compared()
             return self._response(await route.shared(call, **given))
         try:
             async with call.bell.transaction(tenant=call.tenant) as tx:
@@ -138,7 +140,7 @@ class Operation:
             async with call.tx.all_or_nothing():
                 response = await self._effect(call, given)
         except TimebellError as error:
-            problem = problem_of(error, self._route.names)
+            problem = problem_of(error, self._route.names, self._asked)
             if problem is None or problem.status not in _KEPT_REFUSALS:
                 raise
             response = problem.response(call.correlation_id)
@@ -250,6 +252,10 @@ def _reader(model: type[BaseModel] | None) -> SchemaValidator:
     reader = model.__pydantic_validator__
     assert isinstance(reader, SchemaValidator)
     return reader
+
+
+def _fields(model: type[BaseModel] | None) -> frozenset[str]:
+    return frozenset() if model is None else frozenset(model.model_fields)
 
 
 def _validated(read: Callable[[], Any], prefix: str) -> Any:

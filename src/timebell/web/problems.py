@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -93,8 +93,11 @@ _TABLE: Final[Sequence[tuple[type[TimebellError], HTTPStatus]]] = (
 )
 
 
-def problem_of(error: TimebellError, names: Mapping[str, str] | None = None) -> Problem | None:
-    """The problem that an error is, or None where it is a fault of ours. `names` are a route's own names of fields."""
+def problem_of(
+    error: TimebellError, names: Mapping[str, str] | None = None, asked: Container[str] = ()
+) -> Problem | None:
+    """The problem that an error is, or None where it is a fault of ours. `names` are a route's own names of fields,
+    `asked` those that stand in the query."""
     if isinstance(error, Problem):
         return error
     status = next((status for kind, status in _TABLE if isinstance(error, kind)), None)
@@ -107,8 +110,10 @@ def problem_of(error: TimebellError, names: Mapping[str, str] | None = None) -> 
         return Problem(status, code, str(error))
     name = (names or {}).get(error.field, error.field)
     message = str(error).removeprefix(f"{error.field}: ")
-    field_error = FieldError(pointer=pointer_of(name), code=code, message=message)
-    return Problem(status, code, f"{name}: {message}", errors=[field_error])
+    name, pointer = (f"?{name}", f"?{name}") if name in asked else (name, pointer_of(name))
+    return Problem(
+        status, code, f"{name}: {message}", errors=[FieldError(pointer=pointer, code=code, message=message)]
+    )
 
 
 def unavailable() -> Problem:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from secrets import token_hex
 from typing import Final
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Registry
 from timebell.web.api import api_of
+from timebell.web.correlation import refused
 from timebell.web.keys import NewKey
 from timebell.web.listening import Front
 from timebell.web.problems import Problem
@@ -51,7 +51,12 @@ def routes_of(app: App) -> Sequence[Route]:
 def only_a_node() -> ASGIApp:
     """What a node answers that has a port for its health and its metrics alone."""
     detail = "a node answers /healthz, /readyz and /metrics; ask a process that serves the API"
-    return Problem(404, "not_found", detail).response(token_hex(16))
+    problem = Problem(404, "not_found", detail)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await refused(scope, problem)(scope, receive, send)
+
+    return answer
 
 
 async def settle_keys(surface: Surface, *, may_make: bool) -> NewKey | None:
