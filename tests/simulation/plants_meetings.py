@@ -49,7 +49,7 @@ def _no_guard() -> AbstractContextManager[Any]:
     return several(_forgetting("rescheduled", "cancelled"), patch.object(guards, "MeetingStore", Blind))
 
 
-@_plant("a delivery that asked its guard goes on whatever happens", "silence", "after_cancel", seed=5)
+@_plant("a delivery that asked its guard goes on whatever happens", "silence", "after_cancel", seed=19)
 def _begun_after_all() -> AbstractContextManager[Any]:
     async def confirm(self: Timebell, session: Any, runs: Any) -> frozenset[Any]:
         return frozenset(runs)
@@ -57,7 +57,7 @@ def _begun_after_all() -> AbstractContextManager[Any]:
     return patch.object(Timebell, "confirm", confirm)
 
 
-@_plant("whoever accepts takes nobody's time", "overlap")
+@_plant("whoever accepts takes nobody's time", "overlap", "busy")
 def _nobody_is_busy() -> AbstractContextManager[Any]:
     async def occupy(self: Any, tx: Any, meeting: Any, slot: Any, *, by: Any) -> None:
         return None
@@ -85,7 +85,7 @@ def _agenda_apart() -> AbstractContextManager[Any]:
     return patch.object(Meetings, "_owe", owe)
 
 
-@_plant("a hold that has ended is never removed", "hold", seed=8)
+@_plant("a hold that has ended is never removed", "hold", seed=11)
 def _held_for_ever() -> AbstractContextManager[Any]:
     async def nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
         return None

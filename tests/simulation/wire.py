@@ -220,8 +220,9 @@ class Wire:
             blockers = self._blockers(statement)
             if not blockers:
                 continue
-            if any(blockers & each.blockers for each in self._blocked):
-                # Two that wait for one and the same would race when it ends, and no seed decides who wins.
+            if any(blockers & {*each.blockers, each.connection.pid} for each in self._blocked):
+                # Two that wait for one and the same would race when it ends, and no seed decides who wins. One that
+                # waits behind another does so too: where the row was changed, both run for its new version.
                 self._cancel(statement)
             else:
                 self._set_aside(statement, blockers)

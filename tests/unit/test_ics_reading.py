@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -189,6 +190,10 @@ def test_what_is_published_as_busy_alone() -> None:
         (("DTSTART:20270302T090000Z", "DURATION:P999999999W"), "too_long"),
         (("DTSTART:20270302T090000Z", "DURATION:PT1H", "RRULE:every PT1S"), "recurrence_unreadable"),
         (
+            ("DTSTART:20270302T090000Z", "DURATION:PT1H", "RRULE:FREQ=WEEKLY;BYDAY=XX"),
+            "recurrence_unreadable",
+        ),
+        (
             ("DTSTART:20270302T090000Z", "DURATION:PT1H", "RRULE:FREQ=DAILY", "RRULE:FREQ=WEEKLY"),
             "recurrence_unreadable",
         ),
@@ -252,6 +257,7 @@ def test_what_is_no_calendar_is_refused(text: str, message: str) -> None:
                     "EXDATE:20270303T090000Z",
                     "DTEND:99991231T235959Z",
                     "DTSTART;VALUE=DATE:00010101",
+                    "DTSTART;VALUE=DATE:99991231",
                     "RECURRENCE-ID:20270302T090000Z",
                     "FREEBUSY:/",
                     "TZID;=:",
@@ -280,3 +286,42 @@ def test_the_work_is_bounded_for_all_entries_together() -> None:
     found = busy_time([often] * ENTRIES_MAX, timezone="UTC", after=AFTER, before=AFTER + timedelta(days=366))
     assert found.skipped_count > ENTRIES_MAX // 2
     assert len(found.spans) <= 10_000
+
+
+@pytest.mark.parametrize("start", ["DTSTART;VALUE=DATE:99991231", "DTSTART:99991231T235959Z"])
+def test_what_ends_after_all_time_is_not_yet(start: str) -> None:
+    length = () if "DATE" in start else ("DURATION:PT1H",)
+    assert busy(event(start, *length)) == []
+
+
+def test_what_comes_too_often_is_known_only_so_far() -> None:
+    often = BusyEntry(
+        start_local=datetime(2027, 2, 27), timezone="UTC", seconds=60, recurrence="FREQ=MINUTELY;INTERVAL=30"
+    )
+    year = timedelta(days=366)
+    found = busy_time([often], timezone="UTC", after=AFTER, before=AFTER + year)
+    last, _ = found.spans[-1]
+    assert (found.until, found.skipped_count) == (last, 0)
+    assert found.until < AFTER + year
+    assert busy_time([], timezone="UTC", after=AFTER, before=AFTER + year).until == AFTER + year
+
+
+def test_exceptions_are_not_multiplied_by_the_entries_that_they_are_meant_for() -> None:
+    """Entries of one name that recur, and as many that take the place of one of them, in a file that is not large."""
+    start = datetime(2027, 3, 2, 9)
+    recurring = event("DTSTART:20270302T090000Z", "DURATION:PT1H", "RRULE:FREQ=DAILY")
+    moved = [f"{start + timedelta(days=day):%Y%m%dT%H%M%SZ}" for day in range(100)]
+    instead = [event(f"RECURRENCE-ID:{at}", f"DTSTART:{at}", "DURATION:PT1H") for at in moved]
+    assert len(read(recurring, *instead).entries[-1].exdates) == 100
+    found = read(*[recurring] * 100, *instead)
+    assert (len(found.entries), found.skipped) == (100, {"recurrence_unreadable": 100})
+
+
+def test_a_line_of_many_parameters_is_read_once() -> None:
+    """To cut each off the rest of the line takes time that grows with the square of their number."""
+    many = ";X=1" * 200_000
+    began = time.process_time()
+    assert busy(event(f"DTSTART{many};TZID={BERLIN}:20270302T090000", "DURATION:PT1H")) == [
+        "03-02 08:00/03-02 09:00"
+    ]
+    assert time.process_time() - began < 5

@@ -24,55 +24,65 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusyTime:
-    """Spans that neither overlap nor touch, the earliest first. `skipped_count` entries were too much work, or have a
-    rule that nobody can read; `is_cut`: there would have been more spans than are kept."""
+    """Spans that neither overlap nor touch, the earliest first. Up to `until` none is missing but what `skipped_count`
+    entries would have come to, which were too much work; there may be more after it than are kept."""
 
     spans: Sequence[Span]
+    until: datetime
     skipped_count: int = 0
-    is_cut: bool = False
 
 
 def busy_time(entries: Iterable[BusyEntry], *, timezone: str, after: datetime, before: datetime) -> BusyTime:
     """When the owner of these entries, who lives in a timezone, is busy between two instants."""
     work_left = CALENDAR_WORK_MAX
     spans: list[Span] = []
+    until = before
     skipped_count = 0
     for entry in entries:
         budget = Budget(limit=min(WORK_MAX, work_left))
-        found: list[Span] = []
+        starts: list[datetime] = []
         try:
-            found += _spans(entry, timezone, after, before, budget)
+            starts = _starts(entry, timezone, after, before, budget)
         except TimebellError:
             skipped_count += 1
-        spans += found
-        work_left = max(0, work_left - budget.used - _ENTRY_WORK - WORK_PER_OCCURRENCE * len(found))
+        if len(starts) == SPANS_MAX:
+            until = min(until, aware(starts[-1]))
+        spans += _spans(entry, timezone, starts, after, before)
+        work_left = max(0, work_left - budget.used - _ENTRY_WORK - WORK_PER_OCCURRENCE * len(starts))
     joined = _joined(spans)
-    return BusyTime(spans=joined[:SPANS_MAX], skipped_count=skipped_count, is_cut=len(joined) > SPANS_MAX)
+    if len(joined) > SPANS_MAX:
+        until = min(until, joined[SPANS_MAX][0])
+    return BusyTime(spans=joined[:SPANS_MAX], until=until, skipped_count=skipped_count)
+
+
+def _starts(
+    entry: BusyEntry, timezone: str, after: datetime, before: datetime, budget: Budget
+) -> list[datetime]:
+    """When an entry begins that may lie between the instants: the first so often, if there is no end to it."""
+    name = entry.timezone or timezone
+    if entry.recurrence is None:
+        at = at_instant(entry.start_local, zone(name)).instant
+        return [] if at is None else [at]
+    series = read_series(
+        entry.recurrence,
+        start_local=entry.start_local,
+        timezone=name,
+        rdates=entry.rdates,
+        exdates=entry.exdates,
+    )
+    # A day by the calendar may be longer than 24 hours.
+    begin = after - timedelta(days=entry.days + 2, seconds=entry.seconds)
+    found = expand(series, after=begin, before=before, limit=SPANS_MAX, budget=budget)
+    return [naive_utc(one.at, "at") for one in found]
 
 
 def _spans(
-    entry: BusyEntry, timezone: str, after: datetime, before: datetime, budget: Budget
+    entry: BusyEntry, timezone: str, starts: Iterable[datetime], after: datetime, before: datetime
 ) -> Iterator[Span]:
     """What of an entry lies between the instants."""
-    name = entry.timezone or timezone
-    length = timedelta(days=entry.days, seconds=entry.seconds)
-    # A day by the calendar may be longer than 24 hours.
-    begin = after - length - timedelta(days=2)
-    if entry.recurrence is None:
-        starts = [at] if (at := at_instant(entry.start_local, zone(name)).instant) is not None else []
-    else:
-        series = read_series(
-            entry.recurrence,
-            start_local=entry.start_local,
-            timezone=name,
-            rdates=entry.rdates,
-            exdates=entry.exdates,
-        )
-        found = expand(series, after=begin, before=before, limit=SPANS_MAX, budget=budget)
-        starts = [naive_utc(one.at, "at") for one in found]
     for start in starts:
-        end = aware(_end(start, entry, name))
-        if end > after and aware(start) < before:
+        # What begins too late may end when no calendar can tell, so it is not asked.
+        if aware(start) < before and (end := aware(_end(start, entry, entry.timezone or timezone))) > after:
             yield max(aware(start), after), min(end, before)
 
 

@@ -40,7 +40,7 @@ class CalendarEntry:
     text: str = ""
     ends_at: datetime | None = None
     location: str = ""
-    status: Literal["CONFIRMED", "TENTATIVE", "CANCELLED"] | None = None
+    status: Literal["CONFIRMED", "CANCELLED"] | None = None
     sequence: int | None = None
     is_busy: bool = False
     organizer: CalendarPerson | None = None
@@ -51,7 +51,7 @@ def calendar_file(
     entries: Iterable[CalendarEntry],
     *,
     made_at: datetime,
-    method: Literal["REQUEST", "CANCEL", "PUBLISH"] | None = None,
+    method: Literal["REQUEST", "CANCEL"] | None = None,
     name: str = "",
 ) -> str:
     """The whole file, with the line ends that the format asks for. A `method` makes a message of it (RFC 5546)."""

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from timebell.errors import InvalidInput
+from timebell.errors import InvalidInput, RecurrenceError
 from timebell.rules.every import read_duration
 from timebell.rules.localtime import at_instant, aware, timezone_names, zone
+from timebell.rules.rrule import parse_rule
 
 TEXT_CHARS_MAX: Final = 1_000_000
 ENTRIES_MAX: Final = 5_000
@@ -44,6 +45,7 @@ _WANTED: Final = frozenset(
     ]
 )
 _TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
+_PARAM: Final = re.compile(r';([^=;:]*)=(?:"([^"]*)"?|([^;:]*))')
 _REPEATED: Final = frozenset({"RDATE", "EXDATE", "FREEBUSY"})
 
 
@@ -94,6 +96,11 @@ class _Unreadable(Exception):
 _Component = dict[str, list[_Line]]
 
 
+def is_calendar(text: str) -> bool:
+    """Whether it means to be one, such as a page to log in on does not."""
+    return text.lstrip("\ufeff \r\n\t")[:15].upper() == "BEGIN:VCALENDAR"
+
+
 def read_calendar(text: str, *, timezones: Mapping[str, str] | None = None) -> ReadCalendar:
     """The times that the entries of a file take. `timezones` gives the IANA names for names that others use."""
     if len(text) > TEXT_CHARS_MAX:
@@ -101,7 +108,7 @@ def read_calendar(text: str, *, timezones: Mapping[str, str] | None = None) -> R
             f"has {len(text)} characters; the limit is {TEXT_CHARS_MAX}, leave out what is long past",
             field="ics",
         )
-    if not text.lstrip("\ufeff \r\n\t").upper().startswith("BEGIN:VCALENDAR"):
+    if not is_calendar(text):
         raise InvalidInput("is no iCalendar file; it begins with BEGIN:VCALENDAR", field="ics")
     found = list(_components(text))
     names = dict(timezones or {})
@@ -143,6 +150,10 @@ class _Reader:
                 self._skipped[str(error)] += 1
         for uid, entries in series.items():
             instead = moved.get(uid, ())
+            # All that have one name are meant by each exception, which is a great deal where there are many of both.
+            if len(entries) * len(instead) > DATES_MAX:
+                self._skipped["recurrence_unreadable"] += len(entries)
+                continue
             single += [replace(entry, exdates=(*entry.exdates, *instead)) for entry in entries]
         return ReadCalendar(
             entries=tuple(single), free_count=self._free_count, skipped=dict(sorted(self._skipped.items()))
@@ -164,8 +175,8 @@ class _Reader:
             raise _Unreadable("too_long")
         rdates = self._dates(lines, "RDATE", start)
         recurrence = _only(lines, "RRULE").value if "RRULE" in lines else None
-        if recurrence is not None and "FREQ=" not in recurrence.upper():
-            raise _Unreadable("recurrence_unreadable")
+        if recurrence is not None:
+            _check_rule(recurrence)
         # The start is an occurrence whatever the rule says (RFC 5545, 3.8.5.3).
         is_series = recurrence is not None or bool(rdates)
         return BusyEntry(
@@ -262,6 +273,13 @@ class _Reader:
         raise _Unreadable("timezone_unknown")
 
 
+def _check_rule(recurrence: str) -> None:
+    try:
+        parse_rule(recurrence)
+    except RecurrenceError:
+        raise _Unreadable("recurrence_unreadable") from None
+
+
 def _as_date_of(moment: _Moment, start: _Moment) -> datetime:
     """A moment as a series that starts at another knows it: its wall time there, or an instant."""
     if moment.is_date and not start.is_date:
@@ -325,16 +343,12 @@ def _unfolded(text: str) -> Iterator[str]:
 def _line(name: str, whole: str) -> _Line:
     """A line in its parts. A value of a parameter may be quoted, and then hold what would end it otherwise."""
     params: dict[str, str] = {}
-    rest = whole[len(name) :]
-    while rest.startswith(";"):
-        key, _, rest = rest[1:].partition("=")
-        if rest.startswith('"'):
-            value, _, rest = rest[1:].partition('"')
-        else:
-            end = next((at for at, letter in enumerate(rest) if letter in ";:"), len(rest))
-            value, rest = rest[:end], rest[end:]
-        params[key.upper()] = value
-    return _Line(name, params, rest.removeprefix(":"))
+    end = len(name)
+    while (found := _PARAM.match(whole, end)) is not None:
+        key, quoted, plain = found.groups()
+        params[key.upper()] = plain if quoted is None else quoted
+        end = found.end()
+    return _Line(name, params, whole[end:].removeprefix(":"))
 
 
 def _value(lines: _Component, name: str) -> str:

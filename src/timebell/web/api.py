@@ -23,7 +23,7 @@ from timebell.web.problems import Problem, problem_of, unavailable
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
 from timebell.web.switch import Endpoint, Switch
-from timebell.web.watching import Watched
+from timebell.web.watching import Watched, route_of
 
 log = structlog.get_logger("timebell.web")
 
@@ -105,7 +105,7 @@ class Correlated:
             try:
                 await self._switch(scope, receive, sending)
             except ClientDisconnect:
-                log.debug("the caller left", method=scope["method"], path=scope["path"])
+                log.debug("the caller left", method=scope["method"], route=route_of(scope))
             except Exception as error:
                 problem = _failure(scope, error)
                 if has_begun:
@@ -122,14 +122,17 @@ def _headers(given: Sequence[tuple[bytes, bytes]], correlation_id: str) -> list[
 
 
 def _failure(scope: Scope, error: Exception) -> Problem:
-    """What was nobody's intention. What the database said may tell of its insides, so only the log has it."""
+    """What was nobody's intention. What the database said may tell of its insides, so only the log has it.
+
+    The log has the route and not the path, which may be a link that whoever reads it could follow.
+    """
     if isinstance(error, PASSING_ERRORS):
         log.warning(
             "the database did not do it",
             method=scope["method"],
-            path=scope["path"],
+            route=route_of(scope),
             error=str(error) or type(error).__name__,
         )
         return unavailable()
-    log.error("a request failed", method=scope["method"], path=scope["path"], exc_info=error)
+    log.error("a request failed", method=scope["method"], route=route_of(scope), exc_info=error)
     return Problem(500, "internal_error", "something failed here; the correlation id finds it in the log")

@@ -94,14 +94,14 @@ class Operation:
     async def _change(self, request: Request, call: Call, given: dict[str, Any]) -> Response:
         route = self._route
         raw = await read_bytes(request, self._bytes_max)
-        if route.body is not None:
-            given["body"] = _body(route, request, raw)
         is_dry = route.plans and _is_dry(request)
         key = None if route.idempotency == "none" else request.headers.get("idempotency-key")
         if key is None and route.idempotency == "required" and not is_dry:
             raise Problem(
                 400, "idempotency_key_required", "send the header Idempotency-Key with a value of your own"
             )
+        if route.body is not None:
+            given["body"] = _body(route, request, raw)
         if key is None and route.shared is not None and not is_dry:
             call.check_compared()
             return self._response(await route.shared(call, **given))

@@ -56,6 +56,15 @@ async def test_what_an_erased_person_asked_for_is_cancelled(office: Office) -> N
     assert await office.told("meeting_reminder") == {}
 
 
+async def test_nobody_is_told_of_what_was_never_answered_and_is_over(office: Office) -> None:
+    row = await office.propose(proposed_slots=[slot(), slot(START - DAY)])
+    office.clock.move_to(START + HOUR)
+    await erase(office, office.ada)
+    assert (await office.get(row["id"], office.bob))["status"] == "cancelled"
+    await office.bench.run_due()
+    assert await office.told("meeting_cancelled") == {}
+
+
 async def test_a_meeting_for_two_does_not_take_place_with_one(office: Office) -> None:
     row = await office.accepted(participants=[office.bob])
     await erase(office, office.bob)

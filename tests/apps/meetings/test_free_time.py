@@ -292,3 +292,5 @@ def test_slots_begin_at_round_times_but_where_one_fits_exactly() -> None:
     ]
     assert slots_in([(odd, odd + HOUR)], duration=HOUR, interval=HOUR, limit=1) == [slot((odd, odd + HOUR))]
     assert slots_in([(odd, odd + HOUR)], duration=HOUR + MINUTE, interval=HOUR, limit=1) == []
+    millennia = timedelta(days=3_000_000)
+    assert slots_in([(odd, odd + HOUR)], duration=millennia, interval=millennia, limit=1) == []

@@ -141,6 +141,9 @@ async def test_who_is_erased_leaves_no_calendar(office: Office) -> None:
     await office.ask(office.cleo, "POST", "/api/calendar-feed")
     async with office.bench.bell.transaction() as tx:
         await office.notify.recipients.erase(tx, office.cleo)
+    # For a moment the surface may still remember who it was.
+    for given in ({"ics": ics(event())}, {"url": "https://example.org/a.ics"}):
+        problem(await office.ask(office.cleo, "POST", PATH, given), 404, "not_found")
     for table in ("calendar_imports", "imported_busy", "calendar_feeds"):
         assert await office.value(f"SELECT count(*) FROM meetings.{table}") == 0
     assert await office.value("SELECT count(*) FROM timebell.jobs WHERE kind = 'meetings.read_calendar'") == 0
@@ -243,7 +246,8 @@ UNREADABLE: list[tuple[Response, str]] = [
     (Response(status=500), "refused"),
     (Response(status=302, headers={"Location": "http://169.254.169.254/"}), "redirected"),
     (Response(body=b"<html>please log in</html>"), "not_a_calendar"),
-    (Response(body=b"BEGIN:VCALENDAR\r\n" + b"X:\xff" * 400_000), "not_a_calendar"),
+    (Response(body=b"BEGIN:VCALENDAR\r\n" + b"X:\xff" * 400_000), "too_large"),
+    (Response(body=b"BEGIN:VCALENDAR\r\n" + b"BEGIN:VEVENT\r\nEND:VEVENT\r\n" * 5_001), "too_large"),
     (Response(body=b"BEGIN:VCALENDAR\r\n" + b" " * 4_000_001), "too_large"),
 ]
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from email import message_from_bytes, policy
+from uuid import UUID
 
+import orjson
 import pytest
 import pytest_asyncio
 
 from tests.apps.meetings.calendar_support import Program, invitations, mails, open_post, parsed
 from tests.apps.meetings.support import DAY, HOUR, START, Office, done
 from tests.contract.providers.mail_server import mail_server
+from timebell.apps.meetings.invitations import invitation
+from timebell.apps.meetings.models import Meeting, Slot
+from timebell.config import Settings
+from timebell.notify import Address, Recipient
 from timebell.providers.smtp import Smtp, SmtpServer
 from timebell.testing.database import TestDatabase
 
@@ -151,3 +157,33 @@ async def test_an_invitation_leaves_by_smtp(meetings_database: TestDatabase) -> 
     assert part.get_param("method") == "REQUEST"
     _, (event,) = parsed(part.get_content())
     assert str(event["UID"]) == f"{meeting['id']}@timebell"
+
+
+def test_the_largest_is_no_larger_than_a_payload_may_be() -> None:
+    """Otherwise nobody could accept it."""
+    ids = [UUID(int=number) for number in range(50)]
+    mail = Address(kind="email", value=f"{'a' * 64}@{'b' * 185}.org")
+    people = {id: Recipient(id=id, tenant="default", name="\U0001f514" * 200, addresses=[mail]) for id in ids}
+    slot = Slot(START, START + HOUR)
+    meeting = Meeting(
+        tenant="default",
+        id=ids[0],
+        requester_id=ids[0],
+        title="\U0001f514" * 200,
+        description="\U0001f514" * 5_000,
+        location="\U0001f514" * 500,
+        timezone="UTC",
+        proposed_slots=(slot,),
+        accepted_slot=slot,
+        status="accepted",
+        parent_meeting_id=None,
+        root_id=ids[0],
+        sequence=1,
+        revision=1,
+        participants=tuple(ids),
+        created_at=START,
+        updated_at=START,
+    )
+    text = invitation(meeting, people, method="REQUEST", organizer=ids[0], attendees=ids)
+    # The rest is for what else the notification says: 20 slots, the title and the place.
+    assert len(orjson.dumps(text)) < Settings().payload_bytes_max - 8_000

@@ -12,10 +12,12 @@ from uuid import UUID
 import httpx2
 import pytest
 import pytest_asyncio
+import structlog
 
 from tests.apps.meetings.calendar_support import PAGE, answer_path, mails, open_post
 from tests.apps.meetings.support import DAY, HOUR, START, Office, done, slot
 from tests.web.support import problem
+from timebell.apps.meetings import pages
 from timebell.testing.database import TestDatabase
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -238,3 +240,19 @@ async def test_what_leaves_has_no_link_unless_it_is_known_where_to(
         await office.propose()
         (mail,) = await mails(office, office.bob)
     assert "/r/" not in mail["body"]
+
+
+async def test_a_link_is_not_in_the_log_where_it_fails(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, path = await proposed(office)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(pages, "_shown", fail)
+    with structlog.testing.capture_logs() as lines:
+        assert (await show(office, path)).status_code == 500
+    [line] = [line for line in lines if line["log_level"] == "error"]
+    assert line["route"] == "/r/{token}"
+    assert path not in str(lines)

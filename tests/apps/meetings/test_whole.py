@@ -85,6 +85,8 @@ async def test_a_transition_is_done_once_for_a_key(office: Office, verb: str) ->
     body = {} if BODIES[verb] is None else {"json": BODIES[verb]}
     bare = await office.site.ask("POST", path, actor=office.bob, **body)
     problem(bare, 400, "idempotency_key_required")
+    empty = await office.site.ask("POST", path, actor=office.bob, json={})
+    problem(empty, 400, "idempotency_key_required")
     first = await office.transit(office.bob, id, verb, BODIES[verb], key="k")
     assert first.status_code == 200, first.text
     after = await office.effects()

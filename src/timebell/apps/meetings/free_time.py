@@ -193,9 +193,9 @@ def slots_in(free: Iterable[Span], *, duration: timedelta, interval: timedelta, 
     slots: list[Slot] = []
     for begin, end in free:
         start = _rounded(begin)
-        if start + duration > end:
+        if end - start < duration:
             start = begin
-        while start + duration <= end:
+        while end - start >= duration:
             if len(slots) == limit:
                 return slots
             slots.append(Slot(aware(start), aware(start + duration)))

@@ -24,7 +24,7 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Ids, Timebell, Transaction
 from timebell.notify import Notify
 from timebell.rules.calendar_busy import BusyTime, busy_time
-from timebell.rules.ics_reading import BusyEntry, ReadCalendar, read_calendar
+from timebell.rules.ics_reading import BusyEntry, ReadCalendar, is_calendar, read_calendar
 from timebell.web import Page, Problem, decode_cursor, page_of
 
 READ_CALENDAR: Final = "meetings.read_calendar"
@@ -54,7 +54,7 @@ class Imports:
         made = await self._add(tx, person, name=name, url=None, actor=actor)
         now = made.created_at
         busy = await self._busy(tx, person, read.entries, now)
-        await self._write(tx, made.id, read, busy, now=now, is_new=True)
+        await self._write(tx, made.id, read, busy, is_new=True)
         await self._owe(tx, made.id, due_at=now + _LOOK_EVERY)
         return await self.get(tx, person, made.id)
 
@@ -112,12 +112,15 @@ class Imports:
                 return source.now + min(max(source.now - source.read_at, _READ_EVERY), _READ_AT_LEAST)
         async with self._bell.transaction(tenant=tenant) as tx:
             busy = await self._busy(tx, source.user_id, read.entries, source.now)
-            await self._write(tx, id, read, busy, now=source.now, is_new=source.url is not None)
+            await self._write(tx, id, read, busy, is_new=source.url is not None)
         return source.now + wait
 
     async def _add(
         self, tx: Transaction, person: UUID, *, name: str, url: str | None, actor: str | None
     ) -> CalendarImport:
+        # Who was erased a moment ago may still be remembered as one who may call, and leaves nothing behind.
+        if person not in await self._notify.recipients.names(tx, [person]):
+            raise NotFound(f"there is no recipient {person}")
         id = self._ids.new()
         if not await self._store.insert_import(
             tx, id=id, user_id=person, name=name, url=url, most=IMPORTS_MAX
@@ -142,14 +145,7 @@ class Imports:
         )
 
     async def _write(
-        self,
-        tx: Transaction,
-        id: UUID,
-        read: ReadCalendar,
-        busy: BusyTime,
-        *,
-        now: datetime,
-        is_new: bool,
+        self, tx: Transaction, id: UUID, read: ReadCalendar, busy: BusyTime, *, is_new: bool
     ) -> None:
         skipped = {name: count for name, count in read.skipped.items() if name != "too_much_work"}
         if busy.skipped_count:
@@ -160,7 +156,7 @@ class Imports:
             entries=read.entries,
             skipped=skipped,
             busy_count=len(busy.spans),
-            busy_until=busy.spans[-1][1] if busy.is_cut else now + HORIZON,
+            busy_until=busy.until,
             is_new=is_new,
         )
         if person is not None:
@@ -182,10 +178,12 @@ class Imports:
 
 async def _read(url: str) -> ReadCalendar:
     text = await download(url)
+    if not is_calendar(text):
+        raise Unread("not_a_calendar")
     try:
         return await asyncio.to_thread(read_calendar, text, timezones=_timezones())
     except InvalidInput:
-        raise Unread("not_a_calendar") from None
+        raise Unread("too_large") from None
 
 
 @lru_cache(maxsize=1)

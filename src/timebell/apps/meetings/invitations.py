@@ -26,8 +26,9 @@ from timebell.rules.signing import Signer
 PATH: Final = "/r/"
 _PURPOSE: Final = "timebell meetings answer v1"
 _TOKEN_MAX: Final = 1_000
-# The notification carries it once for each who is told.
+# The notification carries all of it, once for each who is told, and has to stay within what a payload may be.
 _TEXT_MAX: Final = 4_000
+_NAME_MAX: Final = 60
 
 Method = Literal["REQUEST", "CANCEL"]
 
@@ -159,4 +160,5 @@ def _person(id: UUID, people: Mapping[UUID, Recipient]) -> CalendarPerson:
     if person is None:
         return CalendarPerson(uri=f"urn:uuid:{id}")
     mail = next((one.value for one in person.addresses if one.kind == "email" and not one.gone_at), None)
-    return CalendarPerson(uri=f"urn:uuid:{id}" if mail is None else f"mailto:{mail}", name=person.name)
+    uri = f"urn:uuid:{id}" if mail is None else f"mailto:{mail}"
+    return CalendarPerson(uri=uri, name=person.name[:_NAME_MAX])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from timebell.apps.meetings.bodies import (
@@ -137,14 +135,14 @@ async def get_meeting_settings(call: Call) -> SettingsRow:
 
 async def change_meeting_settings(call: Call, *, body: SettingsInput) -> SettingsRow:
     """Changes what is named, for the meetings that are on as well, which takes a moment."""
-    given: Mapping[str, Any] = {
-        name: tuple(dict.fromkeys(value)) if isinstance(value, list) else value
-        for name, value in body.model_dump(exclude_none=True).items()
-    }
-    settings = replace(await Reading(call.bell).settings(call.tx), **given)
-    return SettingsRow.model_validate(
-        await _meetings(call).change_settings(call.tx, settings, by=by_caller(call))
+    offsets = body.reminder_offsets_min
+    settings = await _meetings(call).change_settings(
+        call.tx,
+        offsets_min=None if offsets is None else list(dict.fromkeys(offsets)),
+        attempts_max=body.reminder_attempts_max,
+        by=by_caller(call),
     )
+    return SettingsRow.model_validate(settings)
 
 
 def by_caller(call: Call) -> By:

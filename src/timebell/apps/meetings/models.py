@@ -116,7 +116,6 @@ class MeetingSettings:
 
     reminder_offsets_min: tuple[int, ...] = (1_440, 60, 15)
     reminder_attempts_max: int = 3
-    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

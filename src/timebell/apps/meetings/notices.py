@@ -11,6 +11,7 @@ from timebell.apps.meetings.guards import IS_ON
 from timebell.apps.meetings.models import Meeting, MeetingSettings, Slot
 from timebell.apps.meetings.rules import Plan, Reminder, lead_of
 from timebell.apps.meetings.templates import REMINDER
+from timebell.kernel import AgendaDiff
 from timebell.notify import Route, Tell
 
 # Told in the inbox whatever happens, and besides as the person prefers.
@@ -74,6 +75,14 @@ def reminders(meeting: Meeting, plan: Plan, settings: MeetingSettings) -> list[A
             {"key": reminder.key, "offset": timedelta(minutes=-reminder.minutes), "late": "skip"},
         )
         for reminder in plan.reminders
+    ]
+
+
+def past_reminders(diff: AgendaDiff) -> list[dict[str, str]]:
+    """Reminders that would have been due before, which nobody gets: told late they would say what is not so."""
+    return [
+        {"reminder_type": type, "recipient_id": recipient, "reason": "past"}
+        for type, _, recipient in (change.key.partition(":") for change in diff.skipped)
     ]
 
 

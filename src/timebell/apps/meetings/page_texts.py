@@ -17,7 +17,7 @@ from timebell.rules.localtime import zone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTexts:
-    """One language. `{title}`, `{who}` and `{when}` are put in."""
+    """One language. `{who}`, `{zone}`, `{location}` and `{when}` are put in."""
 
     language: str
     proposal: str
@@ -60,7 +60,6 @@ _ENGLISH: Final = PageTexts(
     where="Where: {location}",
     available="May be met",
     became={
-        "pending": "It is open.",
         "accepted": "It was accepted already. The meeting is on {when}.",
         "denied": "It was declined already.",
         "rescheduled": "Other times were proposed instead. Answer the message about those.",
@@ -89,7 +88,6 @@ _GERMAN: Final = PageTexts(
     where="Wo: {location}",
     available="Zeit für Termine",
     became={
-        "pending": "Er ist offen.",
         "accepted": "Er wurde schon angenommen. Der Termin ist am {when}.",
         "denied": "Er wurde schon abgelehnt.",
         "rescheduled": "Es wurden andere Zeiten vorgeschlagen. Antworten Sie auf die Nachricht dazu.",

@@ -44,6 +44,12 @@ def refused_slot(meeting: Meeting, slot: Slot, now: datetime) -> str | None:
     return None
 
 
+def is_to_come(meeting: Meeting, now: datetime) -> bool:
+    """Whether its slot, or any that is proposed, is not over."""
+    slots = meeting.proposed_slots if meeting.accepted_slot is None else (meeting.accepted_slot,)
+    return any(slot.end > now for slot in slots)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
     """One reminder for one participant, so many minutes before the start."""

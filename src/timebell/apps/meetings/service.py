@@ -7,7 +7,7 @@ became of it. What a state implies, the agenda, the people who are busy and who 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from timebell.apps.meetings.models import (
     Slot,
     Transition,
 )
-from timebell.apps.meetings.notices import notices, reminders
+from timebell.apps.meetings.notices import notices, past_reminders, reminders
 from timebell.apps.meetings.refusals import (
     changed_meanwhile,
     no_meeting,
@@ -34,7 +34,7 @@ from timebell.apps.meetings.refusals import (
     unknown_people,
     wrong_slot,
 )
-from timebell.apps.meetings.rules import OPEN, TO, distinct, is_legal, plan_of, refused_slot
+from timebell.apps.meetings.rules import OPEN, TO, distinct, is_legal, is_to_come, plan_of, refused_slot
 from timebell.apps.meetings.store import MeetingStore
 from timebell.apps.meetings.templates import (
     ACCEPTED,
@@ -86,14 +86,12 @@ class Meetings:
         """The meeting as it is, which nobody else changes until the transaction ends.
 
         Of several who ask at once only the first gets it, unless it leaves the meeting in the state that it was in: the
-        others decided about something else. Those who take part are held before it, as where one of them is erased.
+        others decided about something else.
         """
         seen = await self._store.read_meeting(tx, id=id)
         if seen is None:
             raise no_meeting(id)
-        await self._notify.recipients.names(tx, seen.participants)
-        await self._store.lock_meeting(tx, id=id)
-        meeting = await self._read(tx, id)
+        meeting = await self._lock(tx, seen)
         if by.person is not None and by.person not in meeting.participants:
             raise not_a_participant()
         if meeting.status != seen.status:
@@ -114,7 +112,7 @@ class Meetings:
         data = {
             "slot": [slot.start.isoformat(), slot.end.isoformat()],
             "planned_count": len(diff.added),
-            "skipped": _past(diff),
+            "skipped": past_reminders(diff),
         }
         await self._record(tx, "meeting.accepted", moved, by, data)
         return moved
@@ -200,31 +198,30 @@ class Meetings:
         await self._record(tx, "meeting.participant_removed", changed, by, {"participant_id": str(person)})
         return changed
 
-    async def change_settings(self, tx: Transaction, settings: MeetingSettings, *, by: By) -> MeetingSettings:
+    async def change_settings(
+        self, tx: Transaction, *, offsets_min: Sequence[int] | None, attempts_max: int | None, by: By
+    ) -> MeetingSettings:
         """Decide anew when people are reminded, also of the meetings that are on; a job goes through those."""
-        await self._store.save_settings(tx, settings)
-        await self._bell.enqueue(
-            tx, REPLAN, {}, key="all", on_conflict="replace", subject="meetings:settings"
-        )
-        data = {"reminder_offsets_min": list(settings.reminder_offsets_min)}
+        await self._store.insert_settings(tx)
+        settings = await self._store.update_settings(tx, offsets_min=offsets_min, attempts_max=attempts_max)
+        await self._bell.enqueue(tx, REPLAN, {}, subject="meetings:settings")
         await self._bell.record(
-            tx, "meetings.settings_changed", data, actor=by.name, correlation_id=by.correlation_id
+            tx, "meetings.settings_changed", asdict(settings), actor=by.name, correlation_id=by.correlation_id
         )
-        return await self._store.read_settings(tx)
+        return settings
 
     async def replan(self, tx: Transaction, *, after: UUID | None) -> UUID | None:
         """State anew what is owed about some of the meetings that are on; answers with the last of them, or None."""
         ids = await self._store.list_accepted(tx, after=after, limit=_REPLANNED)
         for id in ids:
-            await self._store.lock_meeting(tx, id=id)
-            meeting = await self._store.read_meeting(tx, id=id)
-            if meeting is not None and meeting.status == "accepted":
+            meeting = await self._lock(tx, await self._read(tx, id))
+            if meeting.status == "accepted":
                 await self._owe(tx, meeting, "settings changed", by=_by_itself())
         return ids[-1] if len(ids) == _REPLANNED else None
 
     async def erase(self, tx: Transaction, person: UUID) -> None:
         """Forget a person who is erased. What that person asked for, or nobody else is left of, is cancelled."""
-        by = _by_itself()
+        by, now = _by_itself(), await self._store.read_clock(tx)
         ids = await self._store.list_open_of_person(tx, person=person)
         await self._busy.lock_people_of(tx, ids)
         for id in ids:
@@ -233,12 +230,20 @@ class Meetings:
             others = tuple(each for each in meeting.participants if each != person)
             if meeting.requester_id == person or len(others) < 2:
                 moved = await self._leave(tx, meeting, "cancel", "erased", by=by)
-                await self._tell(tx, CANCELLED, moved, others, by=by)
+                # Nobody wants to hear of what was proposed long ago and never answered.
+                if is_to_come(moved, now):
+                    await self._tell(tx, CANCELLED, moved, others, by=by)
             else:
                 await self._store.delete_participant(tx, meeting_id=id, recipient_id=person)
                 await self._repopulate(tx, meeting, by, "erased")
         await self._store.erase_participant(tx, person=person)
         await self._busy.erase(tx, person)
+
+    async def _lock(self, tx: Transaction, seen: Meeting) -> Meeting:
+        """The meeting as it is by now. Those who take part are held before it, as where one of them is erased."""
+        await self._notify.recipients.names(tx, seen.participants)
+        await self._store.lock_meeting(tx, id=seen.id)
+        return await self._read(tx, seen.id)
 
     async def _leave(
         self, tx: Transaction, meeting: Meeting, transition: Transition, reason: str | None, *, by: By
@@ -280,7 +285,7 @@ class Meetings:
 
     async def _owe(self, tx: Transaction, meeting: Meeting, reason: str, *, by: By) -> AgendaDiff:
         """State what is owed about a meeting as it stands."""
-        settings = await self._store.read_settings(tx)
+        settings = MeetingSettings() if meeting.status != "accepted" else await self._store.hold_settings(tx)
         plan = plan_of(meeting, settings)
         steps: list[Step] = []
         if plan.slot is not None:
@@ -387,11 +392,3 @@ def _check_open(meeting: Meeting) -> None:
 
 def _by_itself(correlation_id: str | None = None) -> By:
     return By(person=None, name=_SYSTEM, correlation_id=correlation_id)
-
-
-def _past(diff: AgendaDiff) -> list[dict[str, str]]:
-    """Reminders that would have been due before, which nobody gets: told late they would say what is not so."""
-    return [
-        {"reminder_type": type, "recipient_id": recipient, "reason": "past"}
-        for type, _, recipient in (change.key.partition(":") for change in diff.skipped)
-    ]

@@ -166,14 +166,36 @@ class MeetingStore(Statements):
         rows = await self._run(tx.session, "read_settings", tenant=tx.tenant)
         return settings_of(rows[0]) if rows else MeetingSettings()
 
-    async def save_settings(self, tx: Transaction, settings: MeetingSettings) -> None:
+    async def hold_settings(self, tx: Transaction) -> MeetingSettings:
+        """As they are until the transaction ends. There has to be a row to hold, so the defaults become one."""
+        rows = await self._run(tx.session, "hold_settings", tenant=tx.tenant)
+        if not rows:
+            await self.insert_settings(tx)
+            rows = await self._run(tx.session, "hold_settings", tenant=tx.tenant)
+        return settings_of(rows[0])
+
+    async def insert_settings(self, tx: Transaction) -> None:
+        defaults = MeetingSettings()
         await self._run(
             tx.session,
-            "save_settings",
+            "insert_settings",
             tenant=tx.tenant,
-            reminder_offsets_min=list(settings.reminder_offsets_min),
-            reminder_attempts_max=settings.reminder_attempts_max,
+            reminder_offsets_min=list(defaults.reminder_offsets_min),
+            reminder_attempts_max=defaults.reminder_attempts_max,
         )
+
+    async def update_settings(
+        self, tx: Transaction, *, offsets_min: Sequence[int] | None, attempts_max: int | None
+    ) -> MeetingSettings:
+        """None leaves something as it is."""
+        rows = await self._run(
+            tx.session,
+            "update_settings",
+            tenant=tx.tenant,
+            reminder_offsets_min=None if offsets_min is None else list(offsets_min),
+            reminder_attempts_max=attempts_max,
+        )
+        return settings_of(rows[0])
 
     async def list_accepted(self, tx: Transaction, *, after: UUID | None, limit: int) -> list[UUID]:
         rows = await self._run(tx.session, "list_accepted", tenant=tx.tenant, after=after, limit=limit)
@@ -223,7 +245,6 @@ def settings_of(row: Row) -> MeetingSettings:
     return MeetingSettings(
         reminder_offsets_min=tuple(row["reminder_offsets_min"]),
         reminder_attempts_max=row["reminder_attempts_max"],
-        revision=row["revision"],
     )
 
 

@@ -1,2 +1,2 @@
-SELECT reminder_offsets_min, reminder_attempts_max, revision
+SELECT reminder_offsets_min, reminder_attempts_max
 FROM meetings.meeting_settings WHERE tenant = :tenant::text
