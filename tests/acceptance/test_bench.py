@@ -58,6 +58,7 @@ def test_drain_is_measured_beside_the_raw_loop() -> None:
     assert isinstance(answer["peak_memory_mb"], float)
 
 
+@pytest.mark.slow
 def test_http_is_measured_beside_plain_fastapi() -> None:
     answer = bench("http", "--requests", "200", "--connections", "8")
     assert (answer["bench"], answer["requests"], answer["connections"]) == ("http", 200, 8)
@@ -72,6 +73,7 @@ def test_http_is_measured_beside_plain_fastapi() -> None:
     assert bulk["jobs_per_s"] > 0
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_bench_that_is_terminated() -> None:
     command = [sys.executable, "-m", "timebell", "bench", "http", "--requests", "1000000"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -111,6 +113,7 @@ def command_of(pid: int) -> bytes:
     return line.read_bytes() if line.exists() else b""
 
 
+@pytest.mark.slow
 def test_suggesting_is_measured_over_http() -> None:
     answer = bench("suggest", "--requests", "20", "--connections", "4", "--meetings", "10")
     assert (answer["bench"], answer["people"], answer["weeks"]) == ("suggest", 10, 4)
@@ -169,7 +172,8 @@ def test_recurrences_are_measured_without_a_server() -> None:
     assert all(line["us"] <= 500 for line in lines)
 
 
-@pytest.mark.parametrize("channel", ["inbox", pytest.param("log", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", ["inbox", "log"])
 def test_notifications_are_measured_beside_their_own_statements(channel: str) -> None:
     answer = bench("notify", "--channel", channel, "--jobs", "300")
     assert (answer["bench"], answer["channel"], answer["jobs"]) == ("notify", channel, 300)
@@ -181,6 +185,7 @@ def test_notifications_are_measured_beside_their_own_statements(channel: str) ->
     assert isinstance(answer["ratio"], float)
 
 
+@pytest.mark.slow
 def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
     answer = bench("plan", "--schedules", "300", "--due", "60", "--steps", "2")
     assert answer["claimed"] == 60 + 1

@@ -13,9 +13,15 @@ from timebell.testing.database import TestDatabase
 DAYS = 1
 SEEDS_MAX = 20
 ALL = [*PLANTS, *NOTE_PLANTS, *MEETING_PLANTS]
+# Those of the kernel are caught each time, and of the others as many as there is time for.
+OFTEN = [*PLANTS, *NOTE_PLANTS[:3], *MEETING_PLANTS[:3]]
 
 
-@pytest.mark.parametrize("plant", ALL, ids=lambda plant: plant.name)
+def _often(plant: Plant) -> object:
+    return pytest.param(plant, marks=() if plant in OFTEN else pytest.mark.slow, id=plant.name)
+
+
+@pytest.mark.parametrize("plant", [_often(plant) for plant in ALL])
 def test_a_planted_bug_is_caught(plant: Plant, world_database: TestDatabase) -> None:
     """From the seed that is known to show it on; should the world change, another one near it will."""
     for seed in range(plant.seed, plant.seed + SEEDS_MAX):

@@ -122,8 +122,8 @@ async def test_every_row_comes_back_behind_the_same_wall(
             "AND NOT (c.relrowsecurity AND c.relforcerowsecurity)"
         )
         assert unforced == []
-        unseen = "written_in >= pg_snapshot_xmin(pg_current_snapshot())"
-        assert await admin.fetchval(f"SELECT count(*) FROM timebell.events WHERE {unseen}") == 0
+        to_come = "written_in >= pg_snapshot_xmax(pg_current_snapshot())"
+        assert await admin.fetchval(f"SELECT count(*) FROM timebell.events WHERE {to_come}") == 0
         assert await admin.fetchval("SELECT count(*) FROM timebell.nodes") == 0
 
 

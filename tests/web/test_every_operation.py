@@ -268,7 +268,8 @@ async def ask_all(
 
 
 async def test_a_few_requests_to_each(sandbox: Site) -> None:
-    visitor = await ask_all(sandbox, examples=1, chains=2)
+    # Of so few a smaller share may be answered by chance.
+    visitor = await ask_all(sandbox, examples=1, chains=2, answered=0.1)
     assert visitor.asked["at all"] > len(sandbox.routes)
 
 
