@@ -63,6 +63,12 @@ class Call:
         return self.caller.name if self.actor is None else f"recipient:{self.actor}"
 
     @property
+    def base_url(self) -> str:
+        """Where this server is for whoever is given an address of it: as it is set, or as this request found it."""
+        public_url = self.bell.settings.public_url
+        return (public_url or f"http://{self.headers.get('host', '127.0.0.1')}").rstrip("/")
+
+    @property
     def if_revision(self) -> int | None:
         """The revision that the caller means to change, from `If-Match`; None where any will do."""
         self.has_compared = True

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest_asyncio
 
+from tests.apps.databases import template_for
 from tests.apps.reminders.support import Desk, desk
 from timebell.apps.reminders import APP
-from timebell.db.migrate import migrate
-from timebell.db.provision import ROLES
-from timebell.kernel import Registry
-from timebell.loading import slices_of
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def reminders_template(timebell_server: DatabaseFactory) -> str:
-    """The name of a database that those of the tests are copies of."""
-    made = await timebell_server.create(template=None)
-    owner = await asyncpg.connect(made.owner_url, timeout=10)
-    try:
-        await migrate(owner, slices_of(Registry([APP])), api_role=ROLES["api"], read_role=ROLES["read"])
-    finally:
-        await owner.close(timeout=10)
-    return made.name
+    return await template_for(timebell_server, APP)
 
 
 @pytest_asyncio.fixture

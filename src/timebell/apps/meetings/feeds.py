@@ -126,13 +126,11 @@ def _first_day(now: datetime) -> datetime:
 
 
 def _feed(call: Call, generation: int) -> Feed:
-    settings = call.bell.settings
-    signer = _signer(settings.secret_key)
-    base = (settings.public_url or f"http://{call.headers.get('host', '127.0.0.1')}").rstrip("/")
+    signer = _signer(call.bell.settings.secret_key)
 
     def address(*, is_wide: bool) -> str:
         body = orjson.dumps([call.tenant, str(call.person), generation, is_wide])
-        return base + PATH.format(file=signer.sign(body) + _SUFFIX)
+        return call.base_url + PATH.format(file=signer.sign(body) + _SUFFIX)
 
     return Feed(url=address(is_wide=False), availability_url=address(is_wide=True))
 

@@ -41,11 +41,9 @@ class Feed(Output):
 
 async def get_schedule_feed(call: Call) -> Feed:
     """The secret address of the calendar of the acting recipient: what is planned, and the last 30 days."""
-    settings = call.bell.settings
     body = orjson.dumps([call.tenant, str(call.person)])
-    file = _signer(settings.secret_key).sign(body) + _SUFFIX
-    base = (settings.public_url or f"http://{call.headers.get('host', '127.0.0.1')}").rstrip("/")
-    return Feed(url=base + PATH.format(file=file))
+    file = _signer(call.bell.settings.secret_key).sign(body) + _SUFFIX
+    return Feed(url=call.base_url + PATH.format(file=file))
 
 
 async def read_schedule_feed(surface: Surface, request: Request) -> Response:

@@ -96,7 +96,6 @@ CREATE TABLE meetings.meeting_settings (
     tenant                text PRIMARY KEY,
     reminder_offsets_min  integer[] NOT NULL,
     reminder_attempts_max integer NOT NULL CHECK (reminder_attempts_max >= 1),
-    revision              integer NOT NULL DEFAULT 1,
     updated_at            timestamptz NOT NULL
 );
 

@@ -2,6 +2,6 @@
 UPDATE meetings.meeting_settings
 SET reminder_offsets_min = coalesce(:reminder_offsets_min::integer[], reminder_offsets_min),
     reminder_attempts_max = coalesce(:reminder_attempts_max::integer, reminder_attempts_max),
-    revision = revision + 1, updated_at = coalesce(:now::timestamptz, now())
+    updated_at = coalesce(:now::timestamptz, now())
 WHERE tenant = :tenant::text
 RETURNING reminder_offsets_min, reminder_attempts_max
