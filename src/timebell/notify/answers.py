@@ -78,9 +78,11 @@ def is_failure(answer: Answer) -> bool:
 
 
 def error_class_of(answer: Answer) -> ErrorClass | None:
-    if isinstance(answer, Unavailable):
-        return answer.error_class
-    return "unavailable" if isinstance(answer, Uncertain) else None
+    """How a provider failed, for its breaker; None where it answered. What it says of one parcel is an answer: others
+    will fare better."""
+    if isinstance(answer, Sent | Rejected) or answer.about == "parcel":
+        return None
+    return answer.error_class if isinstance(answer, Unavailable) else "unavailable"
 
 
 def is_spent(tried: Tried, policy: Policy) -> bool:

@@ -19,6 +19,7 @@ Channel = Literal["email", "sms", "whatsapp", "push", "inbox", "webhook"]
 CHANNELS: tuple[Channel, ...] = ("email", "sms", "whatsapp", "push", "inbox", "webhook")
 
 Blame = Literal["address", "content", "account"]
+About = Literal["provider", "parcel"]
 ReportKind = Literal["sent", "delivered", "failed", "bounced", "complained", "unsubscribed"]
 
 
@@ -85,19 +86,25 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """It certainly was not taken; it may be later, or by another provider."""
+    """It certainly was not taken; it may be later, or by another provider.
+
+    `about` says of whom this tells: of the `provider`, whose breaker opens if it goes on, or only of this `parcel`,
+    which is its recipient, its sender and its content.
+    """
 
     reason: str
     error_class: ErrorClass = "transient"
+    about: About = "provider"
     retry_after: timedelta | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncertain:
-    """Nobody knows whether it was taken: it had been handed over, and no answer came."""
+    """Nobody knows whether it was taken: it had been handed over, and no answer came. `about` as in `Unavailable`."""
 
     reason: str
+    about: About = "provider"
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 

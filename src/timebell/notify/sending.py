@@ -202,7 +202,7 @@ class Sender:
         rendered: Rendered,
         before: Mapping[str, Tried],
     ) -> Step | _NotNow | _Refused:
-        leave = await self._job.destinations.ask(_destination(provider, candidate))
+        leave = await self._job.destinations.ask(_destination(provider, self._job.tenant, candidate))
         if leave.held_until is not None:
             return _NotNow(until=max(leave.held_until, facts.now + _BREAKER_WAIT_MIN), reason="held_breaker")
         start_at = await self._start_at(facts, provider)
@@ -384,8 +384,9 @@ class Sender:
         return Hold(until=until, reason="template_incomplete", checks=(check,))
 
 
-def _destination(provider: Provider, candidate: Candidate) -> str:
-    """What the breaker is about: the provider, or the one host where each recipient has its own."""
+def _destination(provider: Provider, tenant: str, candidate: Candidate) -> str:
+    """What the breaker is about: the provider; or one host, where each recipient has its own. That is kept for each
+    tenant apart, since it is tenants who name hosts, and one could name a page of another's that always fails."""
     if not provider.traits.is_per_host:
         return f"provider:{provider.name}"
-    return f"provider:{provider.name}:{urlsplit(candidate.value).hostname}"
+    return f"provider:{provider.name}:{tenant}:{urlsplit(candidate.value).netloc.lower()}"

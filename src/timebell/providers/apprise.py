@@ -13,7 +13,17 @@ from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from timebell.errors import ConfigurationError
-from timebell.notify.provider import Answer, Channel, Parcel, Rejected, Sent, Traits, Unavailable, Uncertain
+from timebell.notify.provider import (
+    About,
+    Answer,
+    Channel,
+    Parcel,
+    Rejected,
+    Sent,
+    Traits,
+    Unavailable,
+    Uncertain,
+)
 from timebell.providers.deadlines import deadline_around
 
 ADDRESS: Final = "{address}"
@@ -95,7 +105,9 @@ class Apprise:
             case "TIMEOUT":
                 return Uncertain(reason="timed_out")
             case _:
-                return Uncertain(reason="failed")
+                # Where the URL names the target, there is none but the service that it could be about.
+                about: About = "parcel" if ADDRESS in self._url else "provider"
+                return Uncertain(reason="failed", about=about)
 
     async def look_up(self, parcel: Parcel) -> Answer:
         raise NotImplementedError("Apprise cannot be asked what became of a message; its traits say so")

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from timebell.errors import UnverifiedReport
 from timebell.notify.provider import (
+    About,
     Answer,
     Blame,
     Parcel,
@@ -58,11 +59,18 @@ _KINDS: Final[Mapping[str, ReportKind]] = {
 # This one is in the group of the delivered, and yet the handset has not confirmed it.
 _TO_OPERATOR: Final = "DELIVERED_TO_OPERATOR"
 _DUPLICATE: Final = "REJECTED_DUPLICATE_MESSAGE_ID"
-_OUR_ACCOUNT: Final = frozenset(
-    {"REJECTED_NOT_ENOUGH_CREDITS", "REJECTED_PREPAID_PACKAGE_EXPIRED", "REJECTED_ROUTE_NOT_AVAILABLE"}
-)
+# What can be mended, or passes by itself; and whom each is about. A route is missing for some destinations only.
+_OUR_ACCOUNT: Final[Mapping[str, About]] = {
+    "REJECTED_NOT_ENOUGH_CREDITS": "provider",
+    "REJECTED_PREPAID_PACKAGE_EXPIRED": "provider",
+    "REJECTED_ROUTE_NOT_AVAILABLE": "parcel",
+}
+_FOR_NOW: Final[Mapping[str, About]] = {
+    "REJECTED_SYSTEM_ERROR": "provider",
+    "REJECTED_NOT_REACHABLE": "parcel",
+    "REJECTED_FLOODING_FILTER": "parcel",
+}
 _OUR_SENDER: Final = frozenset({"REJECTED_SENDER", "REJECTED_SOURCE"})
-_FOR_NOW: Final = frozenset({"REJECTED_SYSTEM_ERROR", "REJECTED_NOT_REACHABLE", "REJECTED_FLOODING_FILTER"})
 _ADDRESS: Final = frozenset(
     {
         "REJECTED_DESTINATION",
@@ -251,13 +259,15 @@ def _standing(message: Mapping[str, Any], *, was_asked: bool = False) -> Answer:
     detail = {"status": name}
     if name == _DUPLICATE and not was_asked:
         # An earlier attempt left this id behind; whether it was taken or refused, only the log can tell.
-        return Uncertain(reason="duplicate", detail=detail)
+        return Uncertain(reason="duplicate", about="parcel", detail=detail)
     if group in {"PENDING", "DELIVERED"}:
         return Sent(provider_id=text(message.get("messageId")), detail=detail)
     if name in _OUR_ACCOUNT and not was_asked:
-        return Unavailable(reason="account_refused", error_class="unavailable", detail=detail)
+        return Unavailable(
+            reason="account_refused", error_class="unavailable", about=_OUR_ACCOUNT[name], detail=detail
+        )
     if name in _FOR_NOW and not was_asked:
-        return Unavailable(reason="refused_for_now", detail=detail)
+        return Unavailable(reason="refused_for_now", about=_FOR_NOW[name], detail=detail)
     if group in {"REJECTED", "UNDELIVERABLE", "EXPIRED"}:
         return Rejected(reason="refused", blame=_blame(name), detail=detail)
     return Uncertain(reason="garbled", detail=detail)

@@ -169,7 +169,7 @@ def _answer(reply: Reply, *, hidden: Sequence[str]) -> Answer:
     detail = {"status": reply.status, "code": refusal.code}
     if reply.status == 409:
         # Another request with this key is under way, or had other content; either way it may have been taken.
-        return Uncertain(reason="key_in_use", detail=detail)
+        return Uncertain(reason="key_in_use", about="parcel", detail=detail)
     if reply.status == 429 and refusal.code in _QUOTAS:
         return Unavailable(
             reason="quota_used_up", error_class="unavailable", retry_after=retry_after(reply), detail=detail

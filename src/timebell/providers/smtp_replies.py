@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-from timebell.notify.provider import Blame, Rejected, Unavailable, Uncertain
+from timebell.notify.provider import About, Blame, Rejected, Unavailable, Uncertain
 from timebell.providers.lines import one_line
 
 Stage = Literal["connect", "sender", "recipient", "data", "content"]
@@ -34,6 +34,15 @@ _BLAME_BY_STAGE: Final[dict[Stage, Blame]] = {
     "data": "content",
     "content": "content",
 }
+# The subject of a finer code that speaks of the mail system itself (RFC 3463, 3.4).
+_SYSTEM: Final = "3"
+# "Local error" and "insufficient system storage", where no finer code says more (RFC 5321, 4.2.2). After MAIL the first
+# is what filters say of one mail.
+_SYSTEM_CODES: Final[dict[Stage, frozenset[int]]] = {
+    "sender": frozenset({451, 452}),
+    "data": frozenset({452}),
+    "content": frozenset({452}),
+}
 _FINER_CODE: Final = re.compile(r"([245]\.\d{1,3}\.\d{1,3})(?:\s|$)", re.ASCII)
 _ADDRESS: Final = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 
@@ -52,7 +61,8 @@ def answer_to_reply(stage: Stage, code: int, text: str) -> Rejected | Unavailabl
         # Said of the connection or the account and not of this mail: a wrong password is mended, and the mail can wait.
         return Unavailable(reason="server_refused", error_class="unavailable", detail=detail)
     if code < REFUSED_FOR_GOOD:
-        return Unavailable(reason=f"{stage}_deferred", detail=detail)
+        about = _about(stage, code, finer_code)
+        return Unavailable(reason=f"{stage}_deferred", about=about, detail=detail)
     return Rejected(
         reason=f"{stage}_refused",
         blame=_blame(stage, finer_code),
@@ -71,6 +81,16 @@ def answer_to_silence(stage: Stage, reason: str) -> Unavailable | Uncertain:
 def without_addresses(text: str) -> str:
     """The text of a reply, short and on one line, without the addresses that servers like to repeat."""
     return _ADDRESS.sub("<address>", one_line(text))[:TEXT_CHARS_MAX]
+
+
+def _about(stage: Stage, code: int, finer_code: str | None) -> About:
+    """Whom a refusal for now is about. Whatever is said to a recipient is said of that recipient: a server that makes
+    strangers wait, a mailbox that is full, a domain that cannot be asked. It must not hold up everybody's mail."""
+    if stage == "recipient":
+        return "parcel"
+    if finer_code is not None:
+        return "provider" if finer_code.split(".")[1] == _SYSTEM else "parcel"
+    return "provider" if code in _SYSTEM_CODES[stage] else "parcel"
 
 
 def _blame(stage: Stage, finer_code: str | None) -> Blame:

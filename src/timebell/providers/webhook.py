@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from timebell.errors import InvalidInput
-from timebell.notify.provider import Answer, Parcel, Rejected, Sent, Traits, Unavailable
+from timebell.notify.provider import About, Answer, Parcel, Rejected, Sent, Traits, Unavailable
 from timebell.providers.deadlines import deadline_around
 from timebell.providers.http import (
     HttpCaller,
@@ -136,10 +136,14 @@ def _answer(reply: Reply) -> Answer:
                 retry_after=retry_after(reply),
                 detail=detail,
             )
+        case 408 | 425:
+            return Unavailable(reason="try_again", retry_after=retry_after(reply), detail=detail)
         case 502 | 503 | 504:
             return Unavailable(
                 reason="down", error_class="unavailable", retry_after=retry_after(reply), detail=detail
             )
         case _:
-            # The scheme has every other status mean that it was not taken, and be tried again.
-            return Unavailable(reason="refused", retry_after=retry_after(reply), detail=detail)
+            # The scheme has every other status mean that it was not taken, and be tried again. Below 500 it is said of
+            # this one URL, and the host may well take others.
+            about: About = "parcel" if reply.status <= 499 else "provider"
+            return Unavailable(reason="refused", about=about, retry_after=retry_after(reply), detail=detail)

@@ -36,6 +36,7 @@ Behaviour = Literal[
     "refuse",  # refuses it for good
     "gone",  # says that the address is no more
     "unauthorized",  # does not know the account
+    "defer",  # cannot reach this one recipient for now
     "busy",  # asks to come back in RETRY_AFTER
     "fail",  # answers that it failed, as a server that has a bug does
     "garble",  # answers success with something that no client can read
@@ -122,6 +123,16 @@ async def a_wrong_account_is_nobody_elses_fault(side: Counterpart) -> None:
         answer = await _send(side)
         assert isinstance(answer, Unavailable)
         assert answer.error_class == "unavailable"
+        assert answer.about == "provider"
+        assert side.taken() == []
+
+
+async def what_is_said_of_one_recipient_is_about_that_one(side: Counterpart) -> None:
+    """The service is well, so nothing may be held up but this."""
+    if await _shows(side, "defer"):
+        answer = await _send(side)
+        assert isinstance(answer, Unavailable)
+        assert answer.about == "parcel"
         assert side.taken() == []
 
 
@@ -152,7 +163,9 @@ async def no_answer_is_uncertain_in_time(side: Counterpart) -> None:
 async def what_was_not_handed_over_is_certain(side: Counterpart) -> None:
     for behaviour in ("down", "untrusted"):
         if await _shows(side, behaviour):
-            assert isinstance(await _send(side), Unavailable), behaviour
+            answer = await _send(side)
+            assert isinstance(answer, Unavailable), behaviour
+            assert answer.about == "provider", behaviour
             assert side.taken() == [], behaviour
 
 
@@ -227,6 +240,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     what_is_refused_is_rejected,
     an_address_that_is_no_more_is_gone,
     a_wrong_account_is_nobody_elses_fault,
+    what_is_said_of_one_recipient_is_about_that_one,
     a_busy_service_says_when_to_return,
     a_failure_is_never_success,
     what_cannot_be_read_is_uncertain,

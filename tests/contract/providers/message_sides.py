@@ -32,6 +32,7 @@ class InfobipSide(HttpSide):
     `from`, `to`, `messageId` and `content.text`, https://www.infobip.com/docs/api/channels/whatsapp. Addresses are in
     international format, such as 41793026727. The answer is an acceptance, in the group PENDING."""
 
+    behaviours: ClassVar[frozenset[Behaviour]] = HttpSide.behaviours | {"defer"}
     channel: ClassVar[Literal["sms", "whatsapp"]]
     sender: ClassVar[str]
 
@@ -57,6 +58,8 @@ class InfobipSide(HttpSide):
         match behaviour:
             case "refuse":
                 return self._standing(request, "REJECTED", "REJECTED_MESSAGE_TOO_LONG")
+            case "defer":
+                return self._standing(request, "REJECTED", "REJECTED_NOT_REACHABLE")
             case "unauthorized":
                 return as_json(401, {"errorCode": "E401", "description": "Invalid login details."})
             case "busy":

@@ -37,11 +37,24 @@ class SmtpSide:
     """RFC 5321 and, for a password and the certificate, RFC 3207 and RFC 4954, as aiosmtpd implements them."""
 
     behaviours: ClassVar[frozenset[Behaviour]] = frozenset(
-        {"accept", "refuse", "gone", "unauthorized", "fail", "garble", "hang", "close", "down", "untrusted"}
+        {
+            "accept",
+            "refuse",
+            "gone",
+            "unauthorized",
+            "defer",
+            "fail",
+            "garble",
+            "hang",
+            "close",
+            "down",
+            "untrusted",
+        }
     )
     _SCRIPTS: ClassVar[dict[Behaviour, dict[str, str]]] = {
         "refuse": {"content": "554 5.7.1 not wanted"},
         "gone": {"RCPT": "550 5.1.1 no such user"},
+        "defer": {"RCPT": "450 4.2.0 greylisted, come back in a while"},
         "unauthorized": {"MAIL": "530 5.7.0 authentication required"},
         "fail": {"content": "451 4.3.0 out of order"},
         "garble": {"content": "welcome to the network"},

@@ -35,7 +35,8 @@ async def test_it_reaches_the_service(side: AppriseSide) -> None:
 
 async def test_a_failure_may_be_anything(side: AppriseSide) -> None:
     await side.behave("fail")
-    assert await side.provider.send(side.parcel()) == Uncertain(reason="failed")
+    failed = Uncertain(reason="failed", about="parcel")
+    assert await side.provider.send(side.parcel()) == failed, "the address may be what is wrong"
     assert side.provider.traits.when_uncertain == "retry"
 
 

@@ -45,6 +45,35 @@ def test_what_may_be_tried_again(stage: Stage, code: int) -> None:
     assert answer.error_class == expected
 
 
+@pytest.mark.parametrize(
+    ("stage", "code", "text", "about"),
+    [
+        ("connect", 450, "later", "provider"),
+        ("connect", 554, "no service", "provider"),
+        ("sender", 421, "closing", "provider"),
+        ("sender", 451, "local error", "provider"),
+        ("sender", 452, "4.3.1 no room", "provider"),
+        ("sender", 450, "4.1.8 your domain is not found", "parcel"),
+        ("sender", 451, "4.7.1 not from there", "parcel"),
+        ("recipient", 421, "4.3.2 closing", "provider"),
+        ("recipient", 450, "4.2.0 greylisted", "parcel"),
+        ("recipient", 450, "greylisted", "parcel"),
+        ("recipient", 451, "4.7.1 greylisted", "parcel"),
+        ("recipient", 451, "4.3.0 its domain cannot be looked up", "parcel"),
+        ("recipient", 452, "4.2.2 mailbox full", "parcel"),
+        ("data", 451, "greylisted", "parcel"),
+        ("data", 452, "no room", "provider"),
+        ("content", 451, "4.7.1 greylisted", "parcel"),
+        ("content", 451, "4.3.0 out of order", "provider"),
+        ("content", 452, "no room", "provider"),
+    ],
+)
+def test_whom_a_refusal_for_now_is_about(stage: Stage, code: int, text: str, about: str) -> None:
+    answer = answer_to_reply(stage, code, text)
+    assert isinstance(answer, Unavailable)
+    assert answer.about == about
+
+
 @pytest.mark.parametrize("code", [500, 530, 535, 554])
 def test_nothing_is_lost_over_a_password(code: int) -> None:
     answer = answer_to_reply("connect", code, "5.7.8 no")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.notify.stage import EMAIL, PHONE, stage, webhook
+from tests.engine.notify.stage import EMAIL, PHONE, REMINDER, TITLE, stage, webhook
 from timebell.notify import Rejected, Route, Unavailable, Uncertain
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -194,6 +194,47 @@ async def test_an_open_breaker_holds_what_has_no_other_way(database_url: TestDat
         await s.harness.advance(DAY)
         assert {(await s.now(one.id)).state for one in told} == {"sent"}
     assert provider.taken == {EMAIL: 12}
+
+
+async def test_what_is_said_of_one_recipient_holds_up_no_other(database_url: TestDatabase) -> None:
+    """Twenty mailboxes are greylisted by a server that is well, and the next mail leaves at once."""
+    provider = RecordingProvider()
+    provider.answer(*[Unavailable(reason="greylisted", about="parcel")] * 20)
+    async with stage(database_url.url, [provider]) as s:
+        deferred = [await s.told(channels=["email"]) for _ in range(20)]
+        assert {one.reason for one in deferred} == {"held_retry"}
+        assert (await s.told(channels=["email"])).state == "sent"
+        await s.harness.advance(MINUTE)
+        assert {(await s.now(one.id)).state for one in deferred} == {"sent"}
+
+
+async def test_a_recipient_that_is_refused_ends_a_row_of_failures(database_url: TestDatabase) -> None:
+    """The server answered, so it is not away: neither four failures before it nor four behind it open the breaker."""
+    provider = RecordingProvider()
+    provider.answer(*[AWAY] * 4, Unavailable(reason="greylisted", about="parcel"), *[AWAY] * 4)
+    async with stage(database_url.url, [provider]) as s:
+        for _ in range(9):
+            await s.told(channels=["email"])
+        assert (await s.told(channels=["email"])).state == "sent"
+
+
+async def test_a_tenant_cannot_close_a_host_to_another(database_url: TestDatabase) -> None:
+    """Tenant A names a page of B's host that always fails; B's own goes on being called."""
+    provider = RecordingProvider("hooks", channels=["webhook"], is_per_host=True)
+    provider.answer(*[AWAY] * 5)
+    async with stage(database_url.url, [provider]) as s:
+        bell = s.harness.bell
+        async with bell.transaction(tenant="a") as tx:
+            await s.notify.templates.save(tx, REMINDER)
+            eve = await s.notify.recipients.add(tx, name="Eve", addresses=[webhook("shop.example")])
+        for _ in range(12):
+            async with bell.transaction(tenant="a") as tx:
+                await s.notify.tell(tx, eve.id, REMINDER.key, context=TITLE, channels=["webhook"])
+            await s.harness.run_due()
+        assert len(provider.parcels) == 5, "the breaker of A is open"
+        async with bell.transaction() as tx:
+            bob = await s.notify.recipients.add(tx, name="Bob", addresses=[webhook("shop.example")])
+        assert (await s.told(recipient=bob.id, channels=["webhook"])).state == "sent"
 
 
 async def test_hosts_of_one_provider_fail_on_their_own(database_url: TestDatabase) -> None:
