@@ -23,6 +23,7 @@
     │   ├── DatabaseUnavailable   no answer within the deadline
     │   └── SchemaMismatch        the schema is older or newer than this code
     │       └── MigrationError    a migration failed, or was changed after it was applied
+    ├── TooManyAtOnce             a tenant has as much of this under way as one may have
     ├── PortInUse                 the port for HTTP cannot be had
     └── WrongTenant               a transaction of one tenant was asked for while answering another
 
@@ -138,6 +139,10 @@ class SchemaMismatch(DatabaseError):
 
 class MigrationError(SchemaMismatch):
     """A migration failed or was changed after it had been applied."""
+
+
+class TooManyAtOnce(TimebellError):
+    """As many of these are under way for this tenant as one tenant may have; wait for one to end and try again."""
 
 
 class PortInUse(TimebellError):

@@ -64,6 +64,10 @@ def busy(*components: str, timezone: str = BERLIN) -> list[str]:
         (("DTSTART;VALUE=DATE:20270302", "DTEND;VALUE=DATE:20270304"), "03-01 23:00/03-03 23:00"),
         # The day on which the clocks are put forward has 23 hours.
         (("DTSTART;VALUE=DATE:20270328",), "03-27 23:00/03-28 22:00"),
+        (
+            (f"DTSTART;TZID=/{'a/' * 50}{BERLIN}:20270302T090000", "DURATION:PT1H"),
+            "03-02 08:00/03-02 09:00",
+        ),
         ((f"DTSTART;TZID={BERLIN}:20270328T010000", "DURATION:PT2H"), "03-28 00:00/03-28 02:00"),
         ((f"DTSTART;TZID={BERLIN}:20270327T120000", "DURATION:P1D"), "03-27 11:00/03-28 10:00"),
         # From one place to another.
@@ -325,3 +329,13 @@ def test_a_line_of_many_parameters_is_read_once() -> None:
         "03-02 08:00/03-02 09:00"
     ]
     assert time.process_time() - began < 5
+
+
+def test_a_long_name_of_a_timezone_is_no_name() -> None:
+    """To try every end of it takes time that grows with the square of its length."""
+    began = time.process_time()
+    long = event(f"DTSTART;TZID={'/'.join('a' * 32_000)}:20270302T090000", "DURATION:PT1H")
+    zone = f"BEGIN:VTIMEZONE\nTZID:Here\nX-LIC-LOCATION:{'/'.join('a' * 32_000)}\nEND:VTIMEZONE"
+    explained = event("DTSTART;TZID=Here:20270302T090000", "DURATION:PT1H")
+    assert read(zone, long, explained).skipped == {"timezone_unknown": 2}
+    assert time.process_time() - began < 1

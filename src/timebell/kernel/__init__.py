@@ -2,6 +2,7 @@
 
 from timebell.clock import Ids
 from timebell.kernel.app import App, Handler, Registry
+from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
 from timebell.kernel.job import Job
 from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step
@@ -33,6 +34,7 @@ __all__ = [
     "OccurrenceChange",
     "OrphanedOverride",
     "Outcome",
+    "ProcessorLimit",
     "Queue",
     "Registry",
     "Retry",

@@ -17,6 +17,7 @@ from timebell.db.walls import check_wall
 from timebell.errors import InvalidInput
 from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.app import Registry
+from timebell.kernel.aside import Aside
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import JobWriter, encode_payload
 from timebell.kernel.models import (
@@ -28,11 +29,12 @@ from timebell.kernel.models import (
     Step,
     check_between,
     check_id,
+    check_ids,
     check_instant,
     check_jobs,
     check_kind,
     check_name,
-    check_whole,
+    dead_filters,
 )
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
@@ -41,7 +43,6 @@ from timebell.kernel.tallies import Tallies
 from timebell.kernel.transaction import Transaction, check_transaction
 
 DEFAULT_TENANT = "default"
-_FILTERED_MAX = 10_000
 
 
 class Timebell:
@@ -66,6 +67,7 @@ class Timebell:
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
         self.tallies = tallies or Tallies()
+        self.aside = Aside()
         self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
         self.store = Store(self.clock)
         self._ids = Ids(self.chance)
@@ -85,6 +87,7 @@ class Timebell:
                 await app.on_declare(self)
 
     async def close(self) -> None:
+        self.aside.close()
         await self.wakeups.close()
 
     @asynccontextmanager
@@ -256,7 +259,7 @@ class Timebell:
         None is run before it is due, and one that runs already is left to run.
         """
         check_transaction(tx)
-        _check_ids(ids)
+        check_ids(ids)
         rows = await self.store.hasten_jobs(tx.session, tenant=tx.tenant, ids=list(ids))
         tx.note_due(rows)
         return [row["id"] for row in rows]
@@ -288,7 +291,7 @@ class Timebell:
         with it, or was moved or changed since.
         """
         check_transaction(tx)
-        _check_ids(ids)
+        check_ids(ids)
         check_name("reason", reason, longest=REASON_MAX, required=True)
         bytes_max = self.settings.payload_bytes_max
         rows = await self.store.finish_waiting(
@@ -319,7 +322,7 @@ class Timebell:
         back.
         """
         check_transaction(tx)
-        filters = _dead_filters(ids, kind, queue, fingerprint, limit)
+        filters = dead_filters(ids, kind, queue, fingerprint, limit)
         check_name("actor", actor)
         check_between("per_second", per_second, 0.001, 100_000)
         if payload is not None and (ids is None or len(ids) != 1):
@@ -348,7 +351,7 @@ class Timebell:
     ) -> list[UUID]:
         """Give dead jobs up for good, by id or by filter."""
         check_transaction(tx)
-        filters = _dead_filters(ids, kind, queue, fingerprint, limit)
+        filters = dead_filters(ids, kind, queue, fingerprint, limit)
         check_name("actor", actor)
         rows = await self.store.discard_jobs(tx.session, tenant=tx.tenant, actor=actor, **filters)
         return [row["id"] for row in rows]
@@ -376,24 +379,3 @@ class Timebell:
         check_transaction(tx)
         await self._catalogue.check_queue(tx.session, queue)
         return await self.store.resume_queue(tx.session, queue=queue, tenant="" if everyone else tx.tenant)
-
-
-def _check_ids(ids: Sequence[UUID]) -> None:
-    if len(ids) > _FILTERED_MAX:
-        raise InvalidInput(f"{len(ids)} at once, the limit is {_FILTERED_MAX}; send several", field="ids")
-    for id in ids:
-        check_id("ids", id)
-
-
-def _dead_filters(
-    ids: Sequence[UUID] | None, kind: str | None, queue: str | None, fingerprint: str | None, limit: int
-) -> dict[str, object]:
-    if ids is None and kind is None and queue is None and fingerprint is None:
-        raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
-    if ids is not None:
-        _check_ids(ids)
-    for name, value in (("kind", kind), ("queue", queue), ("fingerprint", fingerprint)):
-        check_name(name, value)
-    check_whole("limit", limit, 1, _FILTERED_MAX)
-    named = None if ids is None else list(ids)
-    return {"ids": named, "kind": kind, "queue": queue, "fingerprint": fingerprint, "limit": limit}

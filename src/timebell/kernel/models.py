@@ -23,6 +23,7 @@ OnConflict = Literal["same", "keep", "replace"]
 NAME_MAX = 200
 REASON_MAX = 2_000
 KEY_LIFETIME_MAX = timedelta(days=3_660)
+FILTERED_MAX = 10_000
 _NO_TIME = timedelta(0)
 # The driver takes the very first and the very last instant for infinities, and gives them back without an offset.
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + datetime.resolution
@@ -324,3 +325,24 @@ class AgendaDiff:
     skipped: tuple[StepChange, ...] = ()
     too_late: tuple[StepChange, ...] = ()
     done: tuple[StepChange, ...] = ()
+
+
+def check_ids(ids: Sequence[UUID]) -> None:
+    if len(ids) > FILTERED_MAX:
+        raise InvalidInput(f"{len(ids)} at once, the limit is {FILTERED_MAX}; send several", field="ids")
+    for id in ids:
+        check_id("ids", id)
+
+
+def dead_filters(
+    ids: Sequence[UUID] | None, kind: str | None, queue: str | None, fingerprint: str | None, limit: int
+) -> dict[str, object]:
+    if ids is None and kind is None and queue is None and fingerprint is None:
+        raise InvalidInput("name dead jobs by ids, kind, queue or fingerprint", field="ids")
+    if ids is not None:
+        check_ids(ids)
+    for name, value in (("kind", kind), ("queue", queue), ("fingerprint", fingerprint)):
+        check_name(name, value)
+    check_whole("limit", limit, 1, FILTERED_MAX)
+    named = None if ids is None else list(ids)
+    return {"ids": named, "kind": kind, "queue": queue, "fingerprint": fingerprint, "limit": limit}

@@ -1,15 +1,15 @@
 """What an iCalendar file (RFC 5545) says about when somebody is busy, and nothing else of what it says.
 
-Files come from strangers, so the work is bounded before it begins: by the length of the text, by the number of entries,
-and by a budget for all recurrences together. What cannot be read is left out and counted under its reason; one odd
-entry must not cost a person the whole calendar.
+Files come from strangers, so the work is bounded before it begins: by the length of the text and of each name in it, by
+the number of entries, and by a budget for all recurrences together. It grows with the length of the text, not faster.
+What cannot be read is left out and counted under its reason; one odd entry must not cost a person the whole calendar.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -26,6 +26,9 @@ DATES_MAX: Final = 2_000
 LONGEST: Final = timedelta(days=366)
 
 _DEPTH_MAX: Final = 10
+# No name of a timezone is as long, whoever calls it so; and those of IANA have no more parts.
+_ZONE_CHARS_MAX: Final = 200
+_ZONE_PARTS_MAX: Final = 3
 _WANTED: Final = frozenset(
     [
         "UID",
@@ -101,8 +104,13 @@ def is_calendar(text: str) -> bool:
     return text.lstrip("\ufeff \r\n\t")[:15].upper() == "BEGIN:VCALENDAR"
 
 
-def read_calendar(text: str, *, timezones: Mapping[str, str] | None = None) -> ReadCalendar:
-    """The times that the entries of a file take. `timezones` gives the IANA names for names that others use."""
+def read_calendar(
+    text: str, *, timezones: Mapping[str, str] | None = None, look: Callable[[], None] = lambda: None
+) -> ReadCalendar:
+    """The times that the entries of a file take. `timezones` gives the IANA names for names that others use.
+
+    `look` is called at every line and every date, and may raise to end it.
+    """
     if len(text) > TEXT_CHARS_MAX:
         raise InvalidInput(
             f"has {len(text)} characters; the limit is {TEXT_CHARS_MAX}, leave out what is long past",
@@ -110,19 +118,21 @@ def read_calendar(text: str, *, timezones: Mapping[str, str] | None = None) -> R
         )
     if not is_calendar(text):
         raise InvalidInput("is no iCalendar file; it begins with BEGIN:VCALENDAR", field="ics")
-    found = list(_components(text))
+    found = list(_components(text, look))
     names = dict(timezones or {})
     for kind, lines in found:
         if kind == "VTIMEZONE" and "X-LIC-LOCATION" in lines and "TZID" in lines:
             names.setdefault(lines["TZID"][0].value, lines["X-LIC-LOCATION"][0].value)
-    return _Reader(names).read(found)
+    return _Reader(names, look).read(found)
 
 
 class _Reader:
     """Reads the components of one file."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], look: Callable[[], None]) -> None:
         self._names = names
+        self._look = look
+        self._timezones: dict[str, str | None] = {}
         self._skipped: Counter[str] = Counter()
         self._free_count = 0
 
@@ -246,6 +256,7 @@ class _Reader:
                     )
 
     def _moment(self, line: _Line) -> _Moment:
+        self._look()
         match = _TIME.fullmatch(line.value.strip())
         if match is None:
             raise _Unreadable("time_unreadable")
@@ -263,14 +274,23 @@ class _Reader:
         return _Moment(local, None if tzid is None else self._timezone(tzid), is_date=False)
 
     def _timezone(self, tzid: str) -> str:
-        """The IANA name: as it stands, at the end of a longer one, or as whoever wrote it calls the place."""
-        for name in (tzid, self._names.get(tzid, "")):
-            parts = name.strip("/").split("/")
-            for begin in range(len(parts)):
-                tail = "/".join(parts[begin:])
-                if tail in timezone_names():
-                    return tail
-        raise _Unreadable("timezone_unknown")
+        if len(tzid) > _ZONE_CHARS_MAX:
+            raise _Unreadable("timezone_unknown")
+        if tzid not in self._timezones:
+            self._timezones[tzid] = _zone_named(tzid) or _zone_named(self._names.get(tzid, ""))
+        found = self._timezones[tzid]
+        if found is None:
+            raise _Unreadable("timezone_unknown")
+        return found
+
+
+def _zone_named(name: str) -> str | None:
+    """The IANA name: as it stands, or at the end of a longer one."""
+    if len(name) > _ZONE_CHARS_MAX:
+        return None
+    parts = name.strip("/").rsplit("/", _ZONE_PARTS_MAX)[-_ZONE_PARTS_MAX:]
+    tails = ("/".join(parts[begin:]) for begin in range(len(parts)))
+    return next((tail for tail in tails if tail in timezone_names()), None)
 
 
 def _check_rule(recurrence: str) -> None:
@@ -299,11 +319,12 @@ def _instant(moment: _Moment) -> datetime:
     return found
 
 
-def _components(text: str) -> Iterator[tuple[str, _Component]]:
+def _components(text: str, look: Callable[[], None]) -> Iterator[tuple[str, _Component]]:
     """The lines of each component, as far as they say when. What lies deeper in it, such as an alarm, is apart."""
     stack: list[tuple[str, _Component]] = []
     count = 0
     for whole in _unfolded(text):
+        look()
         head, colon, value = whole.partition(":")
         name = head.partition(";")[0].upper()
         if name == "BEGIN" and colon:

@@ -87,6 +87,10 @@ EXPLAINED: Final[Mapping[str, str]] = {
     ),
     "starting": "The server is starting. Ask again soon; /readyz says when it is ready.",
     "stopping": "The server is stopping. Ask again soon, or ask another node.",
+    "too_many_at_once": (
+        "Reading a calendar or rendering a preview takes processor time, and as much of it is under way for this "
+        "tenant as one tenant may have. Wait for an answer, then send the next."
+    ),
     "too_many_streams": (
         "As many streams are open as this server keeps at once, in all or for one recipient. Close those that "
         "nobody reads, and open another later."

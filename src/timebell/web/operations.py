@@ -102,6 +102,8 @@ class Operation:
             )
         if route.body is not None:
             given["body"] = _body(route, request, raw)
+        if route.prepare is not None:
+            given["prepared"] = await route.prepare(call, **given)
         if key is None and route.shared is not None and not is_dry:
             call.check_compared()
             return self._response(await route.shared(call, **given))

@@ -17,6 +17,7 @@ from timebell.errors import (
     OldTimezoneData,
     RevisionConflict,
     TimebellError,
+    TooManyAtOnce,
     UnverifiedReport,
 )
 
@@ -88,6 +89,7 @@ _TABLE: Final[Sequence[tuple[type[TimebellError], HTTPStatus]]] = (
     (KeyConflict, HTTPStatus.CONFLICT),
     (RevisionConflict, HTTPStatus.PRECONDITION_FAILED),
     (NotFound, HTTPStatus.NOT_FOUND),
+    (TooManyAtOnce, HTTPStatus.TOO_MANY_REQUESTS),
     (OldTimezoneData, HTTPStatus.SERVICE_UNAVAILABLE),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
@@ -106,6 +108,8 @@ def problem_of(
     code = _snake(type(error).__name__)
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         return unavailable()
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Problem(status, code, str(error), headers={"retry-after": "1"})
     if not isinstance(error, InvalidInput) or error.field is None:
         return Problem(status, code, str(error))
     name = (names or {}).get(error.field, error.field)

@@ -30,7 +30,8 @@ class Route:
     `run` is called with the call and, where there is a `body` or a `query`, with those by their names. What a route
     other than GET does, it does in `call.tx`, which commits when `run` has answered. `shared` takes the place of `run`
     where a request came without an idempotency key: it has no transaction of its own and shares one with those that
-    come at the same time.
+    come at the same time. `prepare` does before the transaction opens what takes long and writes nothing, such as
+    reading a file; what it answers, `run` is given as `prepared`.
 
     `acts_for` "recipient": the call is made for a person, `call.actor`; "either": for a person where the request names
     one. A person's own token is good for these two and for no other. `is_stream`: the answer is `text/event-stream` and
@@ -56,6 +57,7 @@ class Route:
     answer: Any = None
     idempotency: Literal["none", "optional", "required"] = "none"
     shared: Run | None = None
+    prepare: Run | None = None
     plans: bool = False
     is_stream: bool = False
     media_type: str = "application/json"

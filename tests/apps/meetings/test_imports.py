@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
@@ -13,8 +15,9 @@ import pytest_asyncio
 from tests.apps.meetings.support import DAY, HOUR, NOW, START, Json, Office, done, slot
 from tests.contract.providers.http_server import HttpServer, Request, Response
 from tests.web.support import problem
-from timebell.apps.meetings import downloading
+from timebell.apps.meetings import downloading, imports
 from timebell.providers.safe_http import Reach
+from timebell.rules.ics_reading import ReadCalendar
 
 PATH = "/api/calendar-import"
 SIX_HOURS = timedelta(hours=6)
@@ -178,6 +181,40 @@ async def test_nobody_imports_without_end(office: Office) -> None:
         await imported(office, ics(), name=str(number))
     problem(await office.ask(office.cleo, "POST", PATH, {"ics": ics()}), 409, "too_many_calendars")
     done(await office.ask(office.bob, "POST", PATH, {"ics": ics()}), 201)
+
+
+async def test_calendars_that_take_long_to_read_hold_up_nobody(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a file is read no transaction is open, and some at a time are read for one tenant."""
+    may_end, readers = threading.Event(), list[str]()
+
+    def read_slowly(text: str, **_: Any) -> ReadCalendar:
+        readers.append(text)
+        assert may_end.wait(60)
+        return ReadCalendar(entries=())
+
+    monkeypatch.setattr(imports, "read_calendar", read_slowly)
+    uploads = [
+        asyncio.ensure_future(office.ask(office.cleo, "POST", PATH, {"ics": ics()})) for _ in range(12)
+    ]
+    try:
+        while sum(upload.done() for upload in uploads) < 8:
+            await asyncio.wait_for(
+                asyncio.wait([one for one in uploads if not one.done()], return_when="FIRST_COMPLETED"), 30
+            )
+        assert await asyncio.wait_for(office.data(PATH, office.bob), 30) == []
+        assert not await office.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+        )
+        assert len(readers) == 1
+    finally:
+        may_end.set()
+    answers = await asyncio.gather(*uploads)
+    assert sorted(answer.status_code for answer in answers) == [201] * 4 + [429] * 8
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    problem(refused, 429, "too_many_at_once")
+    assert refused.headers["retry-after"] == "1"
 
 
 class Feed:

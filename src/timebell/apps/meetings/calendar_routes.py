@@ -13,7 +13,7 @@ from timebell.apps.meetings.calendar_bodies import (
 )
 from timebell.apps.meetings.feeds import PATH as FEED_PATH
 from timebell.apps.meetings.feeds import Feed, get_calendar_feed, read_calendar_feed, renew_calendar_feed
-from timebell.apps.meetings.imports import Imports
+from timebell.apps.meetings.imports import Found, Imports
 from timebell.apps.meetings.invitations import PATH as PAGE_PATH
 from timebell.apps.meetings.pages import answer_proposal, show_proposal
 from timebell.web import Answer, Call, Listed, PageQuery, Route, listed
@@ -35,7 +35,12 @@ _EXAMPLE: Final = "\r\n".join(
 )
 
 
-async def import_calendar(call: Call, *, body: CalendarInput) -> CalendarRow:
+async def read_upload(call: Call, *, body: CalendarInput) -> Found | None:
+    """A file in an import is read before anything is locked or written."""
+    return None if body.ics is None else await _imports(call).read(call.tenant, call.person, body.ics)
+
+
+async def import_calendar(call: Call, *, body: CalendarInput, prepared: Found | None) -> CalendarRow:
     """A file counts at once. What lies at a URL is read as soon as possible, and then every few hours: `status` tells.
 
     A file may also be sent as it is, as `text/calendar`. Of a calendar only the times are kept, not what they are for.
@@ -44,9 +49,9 @@ async def import_calendar(call: Call, *, body: CalendarInput) -> CalendarRow:
     if body.url is not None:
         made = await imports.follow(call.tx, call.person, name=body.name, url=body.url, actor=call.by)
     else:
-        assert body.ics is not None, "the body has one of them"
+        assert prepared is not None, "the body has one of them"
         name = body.name or UPLOAD_NAME
-        made = await imports.upload(call.tx, call.person, name=name, ics=body.ics, actor=call.by)
+        made = await imports.upload(call.tx, call.person, name=name, found=prepared, actor=call.by)
     return calendar_row(made)
 
 
@@ -78,6 +83,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         method="POST",
         path="/api/calendar-import",
         run=import_calendar,
+        prepare=read_upload,
         summary="Import a busy calendar",
         tag=_TAG,
         status=201,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
+
+import orjson
 
 from timebell.rules.ics_reading import BusyEntry, ReadCalendar
 
@@ -44,11 +46,12 @@ class CalendarImport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSource:
-    """What an imported calendar is read from again: where it lies, or what was read of it at `read_at`."""
+    """What an imported calendar is read from again: where it lies, or what was read of it at `read_at`, as stored."""
 
     user_id: UUID
     url: str | None
-    read: ReadCalendar
+    entries: str
+    skipped: str
     read_at: datetime
     now: datetime
 
@@ -77,7 +80,19 @@ def import_subject(id: UUID) -> str:
     return f"calendar-import:{id}"
 
 
-def entry_json(entry: BusyEntry) -> dict[str, Any]:
+def stored_entries(entries: Iterable[BusyEntry]) -> str:
+    return orjson.dumps([_stored(entry) for entry in entries]).decode()
+
+
+def read_entries(entries: str, skipped: str) -> ReadCalendar:
+    """What was stored of a calendar."""
+    return ReadCalendar(
+        entries=tuple(map(_entry_of, orjson.loads(entries))),
+        skipped=orjson.loads(skipped),
+    )
+
+
+def _stored(entry: BusyEntry) -> dict[str, Any]:
     """An entry as it is stored, without what is at its default."""
     whole: dict[str, Any] = {"start_local": entry.start_local.isoformat()}
     for name in ("timezone", "days", "seconds", "recurrence"):
@@ -89,7 +104,7 @@ def entry_json(entry: BusyEntry) -> dict[str, Any]:
     return whole
 
 
-def entry_of(stored: Mapping[str, Any]) -> BusyEntry:
+def _entry_of(stored: Mapping[str, Any]) -> BusyEntry:
     dates = {
         name: tuple(datetime.fromisoformat(text) for text in stored[name])
         for name in ("rdates", "exdates")

@@ -3,28 +3,37 @@
 One is uploaded, or lies at a URL and is read from there again and again, by one job for each. Of what it says only the
 times are kept, with the rules by which they recur: they come to something else as time goes on, so the job looks at an
 upload again too. What a calendar says later does not undo what was accepted before.
+
+Reading one takes a while, so that is done beside the loop and outside of any transaction, for some at a time.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 from babel.core import get_global
 
-from timebell.apps.meetings.calendars import IMPORTS_MAX, CalendarImport, import_subject
+from timebell.apps.meetings.calendars import (
+    IMPORTS_MAX,
+    CalendarImport,
+    import_subject,
+    read_entries,
+    stored_entries,
+)
 from timebell.apps.meetings.downloading import Unread, check_feed_url, download
+from timebell.apps.meetings.store import MeetingStore
 from timebell.apps.meetings.store_calendars import CalendarStore, import_of
 from timebell.errors import InvalidInput, NotFound
-from timebell.kernel import Ids, Timebell, Transaction
+from timebell.kernel import Ids, ProcessorLimit, Timebell, Transaction
 from timebell.notify import Notify
 from timebell.rules.calendar_busy import BusyTime, busy_time
-from timebell.rules.ics_reading import BusyEntry, ReadCalendar, is_calendar, read_calendar
+from timebell.rules.ics_reading import ReadCalendar, is_calendar, read_calendar
 from timebell.web import Page, Problem, decode_cursor, page_of
 
 READ_CALENDAR: Final = "meetings.read_calendar"
@@ -35,6 +44,18 @@ _READ_EVERY: Final = timedelta(hours=6)
 _READ_AT_LEAST: Final = timedelta(days=7)
 _LOOK_EVERY: Final = timedelta(days=1)
 _LIST: Final = "calendar imports"
+# Of one tenant; the next has to wait for one to end. Each may take some seconds of a thread that all of them share.
+_UPLOADS_AT_ONCE_MAX: Final = 4
+_READ_SECONDS_MAX: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a calendar says: its entries as they are stored, and the times that they come to."""
+
+    entries: str
+    skipped: Mapping[str, int]
+    busy: BusyTime
 
 
 class Imports:
@@ -46,16 +67,21 @@ class Imports:
         self._store = CalendarStore(bell.clock)
         self._ids = Ids(bell.chance)
 
+    async def read(self, tenant: str, person: UUID, ics: str) -> Found:
+        """What a file says, in no transaction of the caller's."""
+        async with self._bell.transaction(tenant=tenant) as tx:
+            timezone = await self._timezone(tx, person)
+            now = await MeetingStore(self._bell.clock).read_clock(tx)
+        work = partial(_found_in, ics, timezone, now)
+        return await self._bell.aside.long.run(tenant, work, most=_UPLOADS_AT_ONCE_MAX)
+
     async def upload(
-        self, tx: Transaction, person: UUID, *, name: str, ics: str, actor: str | None
+        self, tx: Transaction, person: UUID, *, name: str, found: Found, actor: str | None
     ) -> CalendarImport:
-        """A file, which counts at once. A large one takes a while to read, so that is done beside the loop."""
-        read = await asyncio.to_thread(read_calendar, ics, timezones=_timezones())
+        """A file that was read, which counts at once."""
         made = await self._add(tx, person, name=name, url=None, actor=actor)
-        now = made.created_at
-        busy = await self._busy(tx, person, read.entries, now)
-        await self._write(tx, made.id, read, busy, is_new=True)
-        await self._owe(tx, made.id, due_at=now + _LOOK_EVERY)
+        await self._write(tx, made.id, found, is_new=True)
+        await self._owe(tx, made.id, due_at=made.created_at + _LOOK_EVERY)
         return await self.get(tx, person, made.id)
 
     async def follow(
@@ -95,24 +121,28 @@ class Imports:
     async def keep(self, tenant: str, id: UUID) -> datetime | None:
         """Read one again, in transactions of its own, and say when to do so the next time; None where it is gone.
 
-        No transaction is open while a stranger's server is asked.
+        No transaction is open while a stranger's server is asked, and none while what it says is read.
         """
         async with self._bell.transaction(tenant=tenant) as tx:
             source = await self._store.read_import_source(tx, id=id)
-        if source is None:
-            return None
-        read, wait = source.read, _LOOK_EVERY
-        if source.url is not None:
+            if source is None:
+                return None
+            timezone = await self._timezone(tx, source.user_id)
+        threads, wait = self._bell.aside.long, _LOOK_EVERY
+        if source.url is None:
+            work = partial(_found_again, source.entries, source.skipped, timezone, source.now)
+            found = await threads.run(tenant, work)
+        else:
             try:
-                read, wait = await _read(source.url), _READ_EVERY
+                text, wait = await download(source.url), _READ_EVERY
+                found = await threads.run(tenant, partial(_found_there, text, timezone, source.now))
             except Unread as error:
                 async with self._bell.transaction(tenant=tenant) as tx:
                     await self._store.fail_import(tx, id=id, reason=error.reason)
                 # As long again as it has failed for: it may be gone for good.
                 return source.now + min(max(source.now - source.read_at, _READ_EVERY), _READ_AT_LEAST)
         async with self._bell.transaction(tenant=tenant) as tx:
-            busy = await self._busy(tx, source.user_id, read.entries, source.now)
-            await self._write(tx, id, read, busy, is_new=source.url is not None)
+            await self._write(tx, id, found, is_new=source.url is not None)
         return source.now + wait
 
     async def _add(
@@ -134,33 +164,23 @@ class Imports:
         )
         return await self.get(tx, person, id)
 
-    async def _busy(
-        self, tx: Transaction, person: UUID, entries: Sequence[BusyEntry], now: datetime
-    ) -> BusyTime:
-        """When the entries say that the person is busy; what has no timezone of its own is in that of the person."""
+    async def _timezone(self, tx: Transaction, person: UUID) -> str:
+        """That of the person, which counts where an entry has none of its own."""
         people = await self._notify.recipients.get_many(tx, [person])
-        timezone = people[person].timezone if person in people else "UTC"
-        return await asyncio.to_thread(
-            busy_time, entries, timezone=timezone, after=now - _BEFORE, before=now + HORIZON
-        )
+        return people[person].timezone if person in people else "UTC"
 
-    async def _write(
-        self, tx: Transaction, id: UUID, read: ReadCalendar, busy: BusyTime, *, is_new: bool
-    ) -> None:
-        skipped = {name: count for name, count in read.skipped.items() if name != "too_much_work"}
-        if busy.skipped_count:
-            skipped["too_much_work"] = busy.skipped_count
+    async def _write(self, tx: Transaction, id: UUID, found: Found, *, is_new: bool) -> None:
         person = await self._store.write_import(
             tx,
             id=id,
-            entries=read.entries,
-            skipped=skipped,
-            busy_count=len(busy.spans),
-            busy_until=busy.until,
+            entries=found.entries,
+            skipped=found.skipped,
+            busy_count=len(found.busy.spans),
+            busy_until=found.busy.until,
             is_new=is_new,
         )
         if person is not None:
-            await self._store.replace_imported_busy(tx, import_id=id, recipient_id=person, busy=busy)
+            await self._store.replace_imported_busy(tx, import_id=id, recipient_id=person, busy=found.busy)
 
     async def _owe(self, tx: Transaction, id: UUID, *, due_at: datetime | None) -> None:
         await self._bell.enqueue(
@@ -176,14 +196,30 @@ class Imports:
         await self._bell.cancel(tx, kind=READ_CALENDAR, key=str(id), reason=reason)
 
 
-async def _read(url: str) -> ReadCalendar:
-    text = await download(url)
+def _found_in(text: str, timezone: str, now: datetime) -> Found:
+    limit = ProcessorLimit(_READ_SECONDS_MAX, field="ics")
+    return _found(read_calendar(text, timezones=_timezones(), look=limit), timezone, now)
+
+
+def _found_there(text: str, timezone: str, now: datetime) -> Found:
     if not is_calendar(text):
         raise Unread("not_a_calendar")
     try:
-        return await asyncio.to_thread(read_calendar, text, timezones=_timezones())
+        return _found_in(text, timezone, now)
     except InvalidInput:
         raise Unread("too_large") from None
+
+
+def _found_again(entries: str, skipped: str, timezone: str, now: datetime) -> Found:
+    return _found(read_entries(entries, skipped), timezone, now)
+
+
+def _found(read: ReadCalendar, timezone: str, now: datetime) -> Found:
+    busy = busy_time(read.entries, timezone=timezone, after=now - _BEFORE, before=now + HORIZON)
+    skipped = {name: count for name, count in read.skipped.items() if name != "too_much_work"}
+    if busy.skipped_count:
+        skipped["too_much_work"] = busy.skipped_count
+    return Found(entries=stored_entries(read.entries), skipped=skipped, busy=busy)
 
 
 @lru_cache(maxsize=1)

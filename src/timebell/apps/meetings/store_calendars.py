@@ -9,11 +9,10 @@ from uuid import UUID
 
 import orjson
 
-from timebell.apps.meetings.calendars import CalendarImport, FeedMeeting, ImportSource, entry_json, entry_of
+from timebell.apps.meetings.calendars import CalendarImport, FeedMeeting, ImportSource
 from timebell.db.queries import load_queries
 from timebell.kernel import Statements, Transaction
 from timebell.rules.calendar_busy import BusyTime
-from timebell.rules.ics_reading import BusyEntry, ReadCalendar
 
 Row = Mapping[str, Any]
 
@@ -59,7 +58,7 @@ class CalendarStore(Statements):
         tx: Transaction,
         *,
         id: UUID,
-        entries: Sequence[BusyEntry],
+        entries: str,
         skipped: Mapping[str, int],
         busy_count: int,
         busy_until: datetime,
@@ -71,7 +70,7 @@ class CalendarStore(Statements):
             "write_import",
             tenant=tx.tenant,
             id=id,
-            entries=orjson.dumps([entry_json(entry) for entry in entries]).decode(),
+            entries=entries,
             skipped=orjson.dumps(dict(skipped)).decode(),
             busy_count=busy_count,
             busy_until=busy_until,
@@ -138,10 +137,8 @@ def _source_of(row: Row) -> ImportSource:
     return ImportSource(
         user_id=row["user_id"],
         url=row["url"],
-        read=ReadCalendar(
-            entries=tuple(entry_of(stored) for stored in orjson.loads(row["entries"])),
-            skipped=orjson.loads(row["skipped"]),
-        ),
+        entries=row["entries"],
+        skipped=row["skipped"],
         read_at=_utc(row["read_at"]),
         now=_utc(row["now"]),
     )
