@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context, ContextVar
 from datetime import datetime
 from typing import Any
@@ -96,6 +96,7 @@ class Attempts:
             self._timekeeper.monotonic() + timeout,
             timeout,
             marked_version is not None,
+            launched_at=self._timekeeper.monotonic(),
         )
         self.running[entry] = running
         self._queued.append(running)
@@ -199,6 +200,21 @@ class Attempts:
             if running.activity is not None:
                 running.activity.cancel()
 
-    def unmarked_slots(self) -> set[int]:
-        """The slots in which something runs that only the slot's epoch protects."""
-        return {running.entry.slot for running in self.running.values() if not running.is_marked}
+    def adopt(self, epochs: Mapping[int, int], incarnation: int) -> None:
+        """Let what has begun and bears no mark go on under this life of the node, where its slot is ours again.
+
+        Begun anew it would run a second time beside itself, and the end of the first be refused. What holds its row
+        in a transaction needs none of this.
+        """
+        for running in self.running.values():
+            if running.activity is not None and running.handler.mode == "plain":
+                running.entry.adopt(epochs, incarnation)
+
+    def unmarked_slots(self, *, running_for: float = 0.0) -> set[int]:
+        """The slots in which something runs, for so many seconds already, that only the slot's epoch protects."""
+        since = self._timekeeper.monotonic() - running_for
+        return {
+            running.entry.slot
+            for running in self.running.values()
+            if not running.is_marked and running.launched_at <= since
+        }

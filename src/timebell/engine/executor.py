@@ -57,6 +57,7 @@ class Running:
     deadline: float
     timeout_seconds: float
     is_marked: bool = False
+    launched_at: float = 0.0
     has_timed_out: bool = False
     has_answered: bool = False
     is_interrupted: bool = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
@@ -76,6 +76,11 @@ class Entry:
         self.may_be_marked = False
         # Where it takes up room, if only a few of its sort may run at once.
         self.enclosure: Enclosure | None = None
+
+    def adopt(self, epochs: Mapping[int, int], incarnation: int) -> None:
+        """Go on under another life of the node, to which the slot belongs now. One that bears a mark goes by that."""
+        if self.slot in epochs and not self.may_be_marked:
+            self.incarnation, self.epoch = incarnation, epochs[self.slot]
 
     @property
     def due_at(self) -> datetime:
@@ -296,6 +301,10 @@ class Held:
     def knows(self, id: UUID) -> bool:
         """Whether the job is held, running or being settled here, at whatever version."""
         return id in self._seen
+
+    @property
+    def is_being_read(self) -> bool:
+        return self._reads_open > 0
 
     def is_waiting(self, id: UUID) -> bool:
         """Whether the job is held and was not chosen yet."""

@@ -15,7 +15,7 @@ from timebell.db.failures import DATABASE_ERRORS
 log = structlog.get_logger("timebell.loop")
 
 _AWAY_SECONDS_MIN = 0.1
-_AWAY_SECONDS_MAX = 2.0
+_AWAY_SECONDS_MAX = 1.0
 
 
 class Loop:

@@ -11,16 +11,20 @@ from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
 from timebell.rules.sharing import balance_slots
 
+_SURVIVED_MAX = 16
+
 
 @dataclass(slots=True)
 class Ownership:
     """A slot of ours: its epoch, and until which due instant its jobs are under suspicion.
 
-    An owner that died without releasing the slot may have died of a job that was due there.
+    An owner that died without releasing the slot may have died of a job that was due there. Where its process lives on,
+    and only its lease ran out, it did not.
     """
 
     epoch: int
     suspect_until: datetime | None = None
+    abandoned_by: int | None = None
 
 
 class SlotUser(Protocol):
@@ -33,6 +37,8 @@ class SlotUser(Protocol):
     def slots_lost(self) -> None: ...
 
     def idle_slots(self, slots: set[int]) -> set[int]: ...
+
+    def slots_in_long_use(self) -> set[int]: ...
 
     def nodes_died(self) -> None: ...
 
@@ -65,6 +71,9 @@ class Node:
         self._leaving: set[int] = set()
         self._far: dict[int, tuple[datetime, float]] = {}
         self._user: SlotUser | None = None
+        # The lives that this process had before, the latest first, and what all nodes say of theirs.
+        self._survived: list[int] = []
+        self._survivors: frozenset[int] = frozenset()
         self.name = name
         self.incarnation = 0
         self.alive: frozenset[int] = frozenset()
@@ -104,7 +113,11 @@ class Node:
         if not self.incarnation:
             sent = self._clock.monotonic()
             self.incarnation = await self._store.register_node(
-                session, node=self.name, version=self._version, lease_seconds=self._lease_seconds
+                session,
+                node=self.name,
+                version=self._version,
+                lease_seconds=self._lease_seconds,
+                survived=self._survived,
             )
             self.has_news = True
         self._start_until = sent + self._lease_seconds - self._margin_seconds
@@ -119,10 +132,18 @@ class Node:
         if self.incarnation not in alive:
             self._die()
             return
+        self._trust(frozenset(life for row in rows for life in row["survived"]))
         died, self.alive = self.alive - alive, alive
         if died and self._user is not None:
             self._user.nodes_died()
         await self._balance(session, now)
+
+    def _trust(self, survivors: frozenset[int]) -> None:
+        """Whoever lost its lease and came back did not die of what was due in its slots."""
+        self._survivors = survivors
+        for ownership in self.owned.values():
+            if ownership.abandoned_by in survivors:
+                ownership.suspect_until = None
 
     def _note_far(self, far: dict[int, datetime]) -> None:
         """Remember since when each lease that lasts for ages has stood as it is."""
@@ -141,6 +162,7 @@ class Node:
 
     def _die(self) -> None:
         """The lease was lost: whatever runs is no longer ours to finish unless it was started by mark."""
+        self._survived = [self.incarnation, *self._survived][:_SURVIVED_MAX]
         self.incarnation = 0
         self._start_until = float("-inf")
         self.owned.clear()
@@ -156,16 +178,23 @@ class Node:
         if moves.take:
             rows = await self._store.take_slots(session, incarnation=self.incarnation, slots=moves.take)
             for row in rows:
-                self.owned[row["slot"]] = Ownership(row["epoch"], now if row["was_abandoned"] else None)
+                self.owned[row["slot"]] = self._taken(row["epoch"], row["abandoned_by"], now)
             if self._user is not None:
                 self._user.slots_taken({row["slot"] for row in rows})
         leaving = set(moves.release)
+        if self._user is not None:
+            # Nothing begins in a slot that is leaving, so one that cannot leave soon is worked on meanwhile.
+            leaving -= self._user.slots_in_long_use()
         if self._user is not None:
             self._user.slots_leaving(leaving - self._leaving)
             self._user.slots_taken((self._leaving - leaving) & self.owned.keys())
         self._leaving = leaving
         if leaving:
             await self._release(session, leaving)
+
+    def _taken(self, epoch: int, abandoned_by: int | None, now: datetime) -> Ownership:
+        is_suspect = abandoned_by is not None and abandoned_by not in self._survivors
+        return Ownership(epoch, now if is_suspect else None, abandoned_by)
 
     def _reconcile(self, mine: dict[int, int]) -> None:
         """What the table says is ours is ours, also where the answer to taking or releasing it was lost."""

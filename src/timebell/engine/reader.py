@@ -150,11 +150,13 @@ class Reader:
     def plan(self) -> None:
         """Begin the scans whose time has come."""
         monotonic = self._timekeeper.monotonic()
-        later = [visit for visit in self._revisits if visit[0] > monotonic]
-        for at, slot, run_at in self._revisits:
-            if at <= monotonic:
-                self.hint({slot: run_at})
-        self._revisits = later
+        if not self._held.is_being_read:
+            # A read that is under way may have been sent before there was something to find.
+            later = [visit for visit in self._revisits if visit[0] > monotonic]
+            for at, slot, run_at in self._revisits:
+                if at <= monotonic:
+                    self.hint({slot: run_at})
+            self._revisits = later
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._sweep_seconds
             self._coming.begin(self._cursors)
@@ -187,6 +189,10 @@ class Reader:
             return False
         return self._next() is not None
 
+    def has_revisit(self) -> bool:
+        """Whether something is to be looked at again now."""
+        return any(at <= self._timekeeper.monotonic() for at, _, _ in self._revisits)
+
     def _next(self) -> Scan | None:
         for scan in (self._hinted, self._coming, self._recent, *self._overflowed, self._full):
             if scan.pending:
@@ -196,7 +202,9 @@ class Reader:
     def next_plan_in(self) -> float:
         """Seconds until the next scan begins by itself."""
         monotonic = self._timekeeper.monotonic()
-        upcoming = [self._next_sweep, *(at for at, _, _ in self._revisits)]
+        upcoming = [self._next_sweep]
+        if not self._held.is_being_read:
+            upcoming += [at for at, _, _ in self._revisits]
         if self._plenty_until > monotonic and self._next() is not None:
             upcoming.append(self._plenty_until)
         if not self._full.pending:

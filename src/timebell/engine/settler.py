@@ -50,6 +50,7 @@ class Settler:
         monotonic: Callable[[], float],
         on_retry: Callable[[Settlement, int, datetime], None],
         on_settled: Callable[[Sequence[Settlement]], None],
+        on_refused: Callable[[Entry], None],
         on_suspect_over: Callable[[Entry], None],
     ) -> None:
         self._database = database
@@ -60,6 +61,7 @@ class Settler:
         self._monotonic = monotonic
         self._on_retry = on_retry
         self._on_settled = on_settled
+        self._on_refused = on_refused
         self._on_suspect_over = on_suspect_over
         self._suspects: set[UUID] = set()
         self._waiting: list[Settlement] = []
@@ -93,6 +95,15 @@ class Settler:
         """The slots that must not move yet, or what is still to be written there would be refused."""
         stuck = [each for _, each in self._stuck]
         return {each.entry.slot for some in (self._waiting, stuck, *self._writing) for each in some}
+
+    def adopt(self, epochs: Mapping[int, int], incarnation: int) -> None:
+        """What ended and is not written yet belongs to this life of the node, where the slots are its own again."""
+        for each in (*self._waiting, *(stuck for _, stuck in self._stuck)):
+            each.entry.adopt(epochs, incarnation)
+
+    def stuck_slots(self) -> set[int]:
+        """The slots with something to write that another transaction holds up, nobody knows for how long."""
+        return {each.entry.slot for _, each in self._stuck}
 
     async def flush(self) -> None:
         """Write one batch. What could not be written, because the database is away, stays for the next try."""
@@ -199,7 +210,8 @@ class Settler:
         return settled
 
     def _note(self, group: Sequence[Settlement], settled: Mapping[UUID, Row | None]) -> None:
-        """Tell whoever waits for it. What is not among the settled was moved, cancelled or taken over."""
+        """Tell whoever waits for it. What is not among the settled was moved, cancelled or taken over, or was begun in
+        an earlier life of the node; nobody may have looked at it since, because it was being settled here."""
         ours = [each for each in group if each.entry.id in settled]
         self.refused_count += len(group) - len(ours)
         for each in ours:
@@ -212,6 +224,9 @@ class Settler:
                 self._suspects.discard(each.entry.id)
                 self._on_suspect_over(each.entry)
         self._held.retire(each.entry for each in group)
+        for each in group if len(ours) < len(group) else ():
+            if each.entry.id not in settled:
+                self._on_refused(each.entry)
 
 
 def _same_statement(batch: Sequence[Settlement]) -> list[list[Settlement]]:

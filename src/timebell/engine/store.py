@@ -16,9 +16,16 @@ class EngineStore(Statements):
 
     queries = load_queries("timebell.engine.sql")
 
-    async def register_node(self, session: Session, *, node: str, version: str, lease_seconds: float) -> int:
+    async def register_node(
+        self, session: Session, *, node: str, version: str, lease_seconds: float, survived: Sequence[int] = ()
+    ) -> int:
         rows = await self._run(
-            session, "register_node", node=node, version=version, lease_seconds=lease_seconds
+            session,
+            "register_node",
+            node=node,
+            version=version,
+            lease_seconds=lease_seconds,
+            survived=list(survived),
         )
         incarnation: int = rows[0]["incarnation"]
         return incarnation

@@ -38,6 +38,7 @@ _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
 _FLUSHES_MAX = 2
 _PARKS_MAX = 4
+_LONG_USE_SECONDS = 1.0
 
 
 class Worker:
@@ -71,6 +72,7 @@ class Worker:
             monotonic=timekeeper.monotonic,
             on_retry=self._retried,
             on_settled=self._settled,
+            on_refused=self._refused,
             on_suspect_over=self._suspect_over,
         )
         self.attempts = Attempts(
@@ -252,6 +254,9 @@ class Worker:
 
     def slots_taken(self, slots: set[int]) -> None:
         if slots:
+            epochs = {slot: self._node.owned[slot].epoch for slot in slots}
+            self.attempts.adopt(epochs, self._node.incarnation)
+            self._settler.adopt(epochs, self._node.incarnation)
             self._reader.take(slots)
             self._unpark = True
             self.woken.set()
@@ -268,6 +273,9 @@ class Worker:
     def idle_slots(self, slots: set[int]) -> set[int]:
         return slots - self.attempts.unmarked_slots() - self._settler.slots_in_use()
 
+    def slots_in_long_use(self) -> set[int]:
+        return self.attempts.unmarked_slots(running_for=_LONG_USE_SECONDS) | self._settler.stuck_slots()
+
     def nodes_died(self) -> None:
         self._reader.sweep_everything()
         self.woken.set()
@@ -283,6 +291,11 @@ class Worker:
 
     def _suspect_over(self, entry: Entry) -> None:
         self._starter.vacate(entry)
+        self.woken.set()
+
+    def _refused(self, entry: Entry) -> None:
+        """It may still be owed: begun in an earlier life of the node, say, whose slot has had another owner since."""
+        self._reader.revisit(entry.slot, entry.run_at, 0.0)
         self.woken.set()
 
     def _not_begun(self, entry: Entry) -> None:
@@ -351,7 +364,7 @@ class Worker:
         """Whether another pass would read, begin or write something now."""
         if self._reader.is_wanted() or self._settler.is_ready() or self._marks.is_ready():
             return True
-        if self.held.can_take_overflow():
+        if self._reader.has_revisit() or self.held.can_take_overflow():
             return True
         ready, now = self.held.ready_counts(), self._timekeeper.now()
         return self._limits.is_short(ready, now) or self._limits.has_room(ready, now)

@@ -72,3 +72,45 @@ def lateness(records: Iterable[Record], *prefixes: str) -> list[float]:
         for each in first.values()
         if each.due_at is not None
     )
+
+
+def longest_idle(records: Sequence[Record]) -> float:
+    """Seconds for which a job was owed while nobody ran it and no fault went on, of the one that lay longest.
+
+    It is owed from when it is due and taken until it has ended for good. What runs is not idle, wherever it runs.
+    """
+    faults = sorted(
+        (each.invoked_at, each.answered_at or each.invoked_at) for each in records if each.op == "fault"
+    )
+    owed: dict[str, datetime] = {}
+    ended: dict[str, datetime] = {}
+    spans: dict[str, list[tuple[datetime, datetime]]] = {}
+    began: dict[tuple[str, str], list[datetime]] = {}
+    for each in sorted(records, key=lambda each: each.invoked_at):
+        if each.op == "enqueue" and each.answered_at is not None and each.due_at is not None:
+            owed[each.key] = max(each.due_at, each.answered_at)
+        elif each.op == "final" and each.answered_at is not None:
+            ended[each.key] = each.answered_at
+        elif each.op == "start":
+            began.setdefault((each.key, each.node), []).append(each.invoked_at)
+        elif each.op == "end":
+            spans.setdefault(each.key, []).append(
+                (began[each.key, each.node].pop(0), each.answered_at or each.invoked_at)
+            )
+    return max((_idle(owed[key], ended[key], sorted(spans[key]), faults) for key in owed), default=0.0)
+
+
+def _idle(
+    since: datetime,
+    until: datetime,
+    spans: Sequence[tuple[datetime, datetime]],
+    faults: Sequence[tuple[datetime, datetime]],
+) -> float:
+    longest = timedelta(0)
+    for begin, end in [*spans, (until, until)]:
+        for fault_begins, fault_ends in [*faults, (begin, begin)]:
+            if fault_begins >= since:
+                longest = max(longest, min(begin, fault_begins) - since)
+            since = max(since, min(begin, fault_ends))
+        since = max(since, end)
+    return longest.total_seconds()

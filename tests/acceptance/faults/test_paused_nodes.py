@@ -9,6 +9,8 @@ import pytest
 
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import MODES, Owed, asking, feed
+from tests.acceptance.faults.measures import longest_idle
+from tests.history import load as load_history
 
 
 @pytest.mark.slow
@@ -37,6 +39,7 @@ async def test_a_node_that_was_away_is_fenced(make_stage: MakeStage) -> None:
     assert figures["jobs"] == 2_030
     assert figures["recovered"] >= 5, "too little was running when the node stopped"
     assert figures["recovery_seconds_max"] <= stage.lease_seconds + 5
+    assert longest_idle(load_history(stage.file)) <= 5
     for node in stage.nodes.values():
         assert node.popen.poll() is None, node.words
 

@@ -2,5 +2,6 @@
 -- No lease lasts ten minutes longer than now, unless the clock was set back since it was written.
 SELECT incarnation,
     CASE WHEN lease_until > coalesce(:lease_now::timestamptz, now()) + interval '10 minutes' THEN lease_until END
-        AS far_until
+        AS far_until,
+    survived
 FROM timebell.nodes ORDER BY incarnation

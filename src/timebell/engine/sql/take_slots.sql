@@ -9,4 +9,4 @@ WITH free AS (
 UPDATE timebell.slots s SET owner = :incarnation::bigint, epoch = s.epoch + 1
 FROM free f
 WHERE s.slot = f.slot AND EXISTS (SELECT FROM timebell.nodes n WHERE n.incarnation = :incarnation::bigint)
-RETURNING s.slot, s.epoch, f.owner IS NOT NULL AS was_abandoned
+RETURNING s.slot, s.epoch, f.owner AS abandoned_by
