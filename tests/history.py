@@ -162,8 +162,10 @@ def _truth(life: Life, facts: Facts, lease: timedelta) -> Iterator[tuple[str, st
                 yield "truth", f"answered cancelled, and in the end {life.state}"
             case "cancelled" if _was_running(life, cancel, facts, lease):
                 yield "truth", "answered cancelled while it ran"
-            case "too_late" if life.state in UNFINISHED:
-                yield "truth", f"answered too_late, and in the end {life.state}"
+            case "too_late" | "undecided" if life.state in UNFINISHED:
+                yield "truth", f"answered {cancel.answer}, and in the end {life.state}"
+            case "too_late" if (again := _tried_again(life, cancel)) is not None:
+                yield "truth", f"answered too_late, and begun again at {again.isoformat()}"
             case "too_late" if not life.starts and not facts.faults:
                 yield "truth", "answered too_late, and no handler ever began"
             case "already_final" if life.over_at is not None and life.over_at > cancel.ends_at:
@@ -189,6 +191,15 @@ def _was_running(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> 
         if not again and not facts.is_hit(start.node, start.invoked_at, cancel.ends_at, lease):
             return True
     return False
+
+
+def _tried_again(life: Life, cancel: Record) -> datetime | None:
+    """When an attempt began after the one that was running as the cancel was answered, of the same due instant."""
+    before = [each for each in life.starts if each.invoked_at < cancel.invoked_at]
+    if not before or any(before[-1].invoked_at <= end.invoked_at <= cancel.ends_at for end in life.ends):
+        return None
+    later = [each for each in life.starts if each.invoked_at > cancel.ends_at]
+    return next((each.invoked_at for each in later if each.due_at == before[-1].due_at), None)
 
 
 def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:

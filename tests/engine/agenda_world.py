@@ -40,7 +40,7 @@ SUBJECTS = ("meeting:1", "meeting:2")
 START = datetime(2026, 1, 5, 9, 0, 15, tzinfo=UTC)
 _PASSES_MAX = 5_000
 _DAY = timedelta(hours=24)
-_TABLES = ("jobs", "job_keys", "job_log", "dead_jobs", "agendas", "agenda_done", "nodes")
+_TABLES = ("jobs", "cancel_requests", "job_keys", "job_log", "dead_jobs", "agendas", "agenda_done", "nodes")
 
 _COMPARED = (
     "id",

@@ -187,12 +187,28 @@ async def test_the_guard_itself_notices_a_walk(crowded: Owner) -> None:
     assert pages(plan) > pages_max("walk")
 
 
+def looks(plan: Mapping[str, Any], table: str) -> int:
+    """How often a plan goes to a table."""
+    here = plan["Actual Loops"] if plan.get("Relation Name") == table else 0
+    return here + sum(looks(child, table) for child in plan.get("Plans", ()))
+
+
+async def test_what_was_asked_to_be_cancelled_is_read_once_for_a_batch(crowded: Owner) -> None:
+    """It stands in the way of every start and is almost always nothing."""
+    arguments = await arguments_of(crowded)
+    for mode, name in product(PLAN_MODES, ("start_jobs", "retry_jobs", "lock_job", "beat_job")):
+        await crowded.connection.execute(f"SET plan_cache_mode = {mode}")
+        plan = await explain(crowded, ENGINE[name], arguments[name])
+        # Once where a job begins, and once more where what it is told is read.
+        assert looks(plan, "cancel_requests") <= 2, f"{name}, {mode}"
+
+
 async def test_a_cancel_goes_by_its_index(crowded: Owner) -> None:
     """Its statements stand in a function; what they touch tells how they went."""
     (job, *_) = await due(crowded)
     query = Query(
         name="cancel",
-        text="SELECT * FROM timebell.cancel_jobs('default', $1, NULL, NULL, $2, 'no', NULL, NULL, 1000, $3)",
+        text="SELECT * FROM timebell.cancel_or_request('default', $1, NULL, NULL, $2, 'no', NULL, NULL, 1000, $3)",
         parameters=("id", "subject", "now"),
     )
     for mode, named_by in product(PLAN_MODES, ("id", "subject")):

@@ -10,7 +10,17 @@ from uuid import UUID
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner, Stage
-from timebell.kernel import App, Cancelled, Handler, Job, Queue, Timebell
+from timebell.kernel import (
+    App,
+    Cancelled,
+    Handler,
+    Job,
+    Outcome,
+    Queue,
+    Retry,
+    Snooze,
+    Timebell,
+)
 from timebell.kernel.models import Mode
 
 HOUR = timedelta(hours=1)
@@ -98,6 +108,87 @@ async def test_a_cancel_during_a_transactional_handler_says_too_late_and_does_no
     await node.go_on(effect)
     (end,) = await owner.log()
     assert (len(bench.ran), end["state"]) == (1, "done")
+
+
+@pytest.mark.req("U-3")
+@pytest.mark.parametrize("ending", ["fails", "snoozes", "is killed"])
+async def test_a_transactional_handler_that_was_too_late_to_cancel_is_not_tried_again(
+    cluster: Cluster, owner: Owner, ending: str
+) -> None:
+    """Its transaction holds the row, so the flag cannot be written there; what was asked is kept all the same."""
+    stage, ran, told = Stage(), list[int](), list[bool]()
+
+    async def act(job: Job) -> Outcome:
+        ran.append(job.attempt)
+        await stage.before("the effect")
+        told.append(await job.heartbeat())
+        return Retry("no luck") if ending == "fails" else Snooze()
+
+    app = App(name="t", handlers={"t.act": Handler(run=act, mode="transactional")})
+    node = await cluster.node([app])
+    async with node.bell.transaction() as tx:
+        id = (await node.bell.enqueue(tx, "t.act")).id
+    effect = stage.hold("before", "the effect")
+    await node.run_until(effect)
+    other = await cluster.node([app], cancel_wait_seconds=0.05)
+    answer = await cancel(other.bell, id)
+    assert (answer.answer, answer.state) == ("too_late", "running")
+
+    if ending == "is killed":
+        await cluster.kill(node)
+    else:
+        await node.go_on(effect)
+        assert told == [False]
+    for _ in range(3):
+        cluster.clock.move(HOUR)
+        for each in [other] if node.is_gone else [node, other]:
+            await each.run_due()
+    assert ran == [1]
+    assert await owner.jobs() == []
+    (end,) = await owner.log()
+    assert end["state"] == "cancelled"
+    assert await owner.value("SELECT count(*) FROM timebell.cancel_requests") == 0
+
+
+@pytest.mark.req("U-3")
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
+async def test_a_cancel_of_a_pending_job_that_another_holds_is_undecided_and_then_done(
+    cluster: Cluster, owner: Owner, caller: Any, bench: Bench, ending: str
+) -> None:
+    """Nobody runs it, so it is not said that somebody does; and it does not begin once the row is free."""
+    node = await cluster.node([bench.app], cancel_wait_seconds=0.05)
+    id = await bench.enqueue(node, delay=HOUR)
+    await caller.execute("BEGIN")
+    await caller.fetch("SELECT FROM timebell.jobs FOR UPDATE")
+    answer = await cancel(node.bell, id)
+    assert (answer.answer, answer.state) == ("undecided", None)
+
+    cluster.clock.move(HOUR)
+    await node.run_due()
+    await caller.execute(ending)
+    assert (await cancel(node.bell, id)).answer == "cancelled"
+    await node.run_due()
+    assert bench.ran == []
+
+
+@pytest.mark.req("U-3")
+async def test_what_was_asked_holds_from_the_start_on(cluster: Cluster, owner: Owner, bench: Bench) -> None:
+    """The node has read the job and goes to start it before anybody has carried out what was asked."""
+    node = await cluster.node([bench.app])
+    id = await bench.enqueue(node)
+    start = node.stage.hold("before", MARKS[bench.mode])
+    await node.run_until(start)
+    await owner.rows(
+        "INSERT INTO timebell.cancel_requests (job_id, tenant, requested_at) VALUES ($1, 'default', now())",
+        id,
+    )
+    await node.go_on(start)
+    for _ in range(2):
+        cluster.clock.move(HOUR)
+        await node.run_due()
+    assert bench.ran == []
+    (end,) = await owner.log()
+    assert (end["id"], end["state"]) == (id, "cancelled")
 
 
 @pytest.mark.req("U-3")

@@ -47,7 +47,8 @@ GRANT SELECT, INSERT ON simulation.effects TO timebell;
 GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
 """
 _TABLES = """
-timebell.jobs, timebell.job_keys, timebell.dead_jobs, timebell.agendas, timebell.agenda_done, timebell.events,
+timebell.jobs, timebell.cancel_requests, timebell.job_keys, timebell.dead_jobs, timebell.agendas,
+timebell.agenda_done, timebell.events,
 timebell.nodes, timebell.permits, timebell.breakers, timebell.queues, timebell.queue_rates, timebell.queue_pauses,
 timebell.kinds, timebell.job_log, simulation.effects, timebell_notify.recipients, timebell_notify.addresses,
 timebell_notify.templates, timebell_notify.template_texts, timebell_notify.notifications, timebell_notify.deliveries,

@@ -11,8 +11,9 @@ import pytest
 
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.config import Settings
+from timebell.engine.store import EngineStore
 from timebell.errors import InvalidInput
-from timebell.kernel import Cancelled, Enqueue, Step, Timebell, Transaction
+from timebell.kernel import AgendaDiff, Cancelled, Enqueue, Step, Timebell, Transaction
 
 
 async def enqueue(bell: Timebell, *, tenant: str = "default", **options: Any) -> UUID:
@@ -173,12 +174,12 @@ async def test_a_handler_that_cancels_its_own_subject_goes_on(bell: Timebell, ta
         tx = Transaction(session, "default", running_job=own)
         answers = {answer.id: answer.answer for answer in await bell.cancel(tx, subject="meeting:1")}
     assert answers == {own: "too_late", other: "cancelled"}
-    assert await tables.jobs() == [before]
+    assert await tables.jobs() == [{**before, "cancel_requested_at": NOW}]
 
 
 @pytest.mark.req("U-3")
 @pytest.mark.parametrize("wait_seconds", [0.0, 0.05])
-async def test_what_another_transaction_holds_too_long_is_too_late(
+async def test_what_another_transaction_holds_too_long_is_undecided_and_the_wish_is_kept(
     bell: Timebell, tables: Tables, wait_seconds: float
 ) -> None:
     held = await enqueue(bell, subject="meeting:1")
@@ -196,8 +197,90 @@ async def test_what_another_transaction_holds_too_long_is_too_late(
             limit = await tx.connection.fetchval("SHOW lock_timeout")
             answers = {answer.id: answer.answer for answer in await impatient.cancel(tx, subject="meeting:1")}
             assert await tx.connection.fetchval("SHOW lock_timeout") == limit
-    assert answers == {held: "too_late", free: "cancelled"}
+    assert answers == {held: "undecided", free: "cancelled"}
     assert await tables.jobs() == [before]
+    assert await cancel(impatient, id=held) == [("cancelled", "cancelled")]
+
+
+@pytest.mark.req("U-3")
+async def test_what_was_asked_of_a_held_job_is_carried_out_when_it_is_free(
+    bell: Timebell, tables: Tables
+) -> None:
+    """A pending job, a started one and one that ends meanwhile: nobody has to ask again for it to be done."""
+    pending, started, ended = [await enqueue(bell, subject="meeting:1") for _ in range(3)]
+    await tables.start(started)
+    impatient = Timebell(
+        bell.database, registry=bell.registry, settings=Settings(cancel_wait_seconds=0.0), clock=bell.clock
+    )
+    store = EngineStore(bell.clock)
+    async with bell.database.transaction() as session:
+        await session.connection.fetch("SELECT FROM timebell.jobs FOR UPDATE")
+        async with impatient.transaction() as tx:
+            answers = await impatient.cancel(tx, subject="meeting:1", reason="denied", actor="maria")
+        async with bell.database.connection() as other:
+            assert await store.carry_out_cancels(other, limit=10) == []
+    assert {(one.id, one.answer, one.state) for one in answers} == {
+        (pending, "undecided", None),
+        (started, "too_late", "running"),
+        (ended, "undecided", None),
+    }
+    await tables.finish(ended)
+    async with bell.database.connection() as other:
+        (carried_out,) = await store.carry_out_cancels(other, limit=10)
+    assert carried_out["job_id"] == pending
+    (left,) = await tables.jobs()
+    assert (left["id"], left["cancel_requested_at"]) == (started, NOW)
+    (logged,) = await tables.log(pending)
+    assert (logged["state"], logged["reason"], logged["actor"]) == ("cancelled", "denied", "maria")
+    assert await tables.value("SELECT count(*) FROM timebell.cancel_requests") == 0
+
+
+async def test_a_job_that_is_replaced_or_revived_is_wanted_again(bell: Timebell, tables: Tables) -> None:
+    replaced, dead = await enqueue(bell, key="k"), uuid4()
+    await tables.bury(dead)
+    await tables.rows(
+        "INSERT INTO timebell.cancel_requests (job_id, tenant, requested_at) "
+        "SELECT unnest($1::uuid[]), 'default', $2",
+        [replaced, dead],
+        NOW,
+    )
+    async with bell.transaction() as tx:
+        await bell.enqueue(tx, "office.ring", {"n": 2}, key="k", delay=HOUR, on_conflict="replace")
+        await bell.revive(tx, ids=[dead])
+    async with bell.database.connection() as session:
+        assert await EngineStore(bell.clock).carry_out_cancels(session, limit=10) == []
+    assert {row["id"] for row in await tables.jobs()} == {replaced, dead}
+
+
+async def test_processes_of_the_release_before_hear_a_word_that_they_know(
+    bell: Timebell, tables: Tables
+) -> None:
+    id = await enqueue(bell)
+    async with bell.database.transaction() as session:
+        await session.connection.fetch("SELECT FROM timebell.jobs FOR UPDATE")
+        old = "SELECT * FROM timebell.cancel_jobs('default', $1, NULL, NULL, NULL, 'r', NULL, NULL, 0, $2)"
+        assert await tables.rows(old, id, NOW) == [{"job_id": id, "answer": "too_late", "state": "running"}]
+    assert await tables.value("SELECT job_id FROM timebell.cancel_requests") == id
+
+
+async def test_a_step_that_was_asked_to_be_cancelled_is_stated_anew(bell: Timebell, tables: Tables) -> None:
+    """What is stated later decides; the job that somebody wanted gone is not moved along with the wish."""
+
+    async def state(hours: int) -> AgendaDiff:
+        step = Step(key="remind", kind="office.ring", offset=timedelta(0))
+        async with bell.transaction() as tx:
+            return await bell.set_agenda(tx, subject="meeting:1", anchor=NOW + hours * HOUR, steps=[step])
+
+    (first,) = (await state(1)).added
+    await tables.rows(
+        "INSERT INTO timebell.cancel_requests (job_id, tenant, requested_at) VALUES ($1, 'default', $2)",
+        first.job_id,
+        NOW,
+    )
+    (second,) = (await state(2)).added
+    async with bell.database.connection() as session:
+        assert await EngineStore(bell.clock).carry_out_cancels(session, limit=10) == []
+    assert [row["id"] for row in await tables.jobs()] == [second.job_id]
 
 
 async def test_the_wait_leaves_the_limits_of_the_transaction_alone(bell: Timebell) -> None:
@@ -245,7 +328,7 @@ async def test_a_step_is_cancelled_although_its_agenda_is_held(bell: Timebell, t
         await session.connection.fetch("SELECT FROM timebell.agendas FOR NO KEY UPDATE")
         await session.connection.fetch("SELECT FROM timebell.jobs WHERE id = $1 FOR UPDATE", runs)
         async with asyncio.timeout(4):
-            assert await cancel(bell, id=runs) == [("too_late", "running")]
+            assert await cancel(bell, id=runs) == [("undecided", None)]
             assert await cancel(bell, id=waits) == [("cancelled", "cancelled")]
     assert [row["id"] for row in await tables.jobs()] == [runs]
 

@@ -18,6 +18,7 @@ GRANTED = {
     "breakers": EVERYTHING,
     "dead_jobs": EVERYTHING,
     "events": READ_AND_ADD,
+    "cancel_requests": EVERYTHING,
     "event_seals": READ_AND_ADD,
     "job_keys": EVERYTHING,
     "job_log": READ_AND_ADD,

@@ -69,7 +69,7 @@ class Job(Record):
 
 
 class CancelledJob(Record):
-    """The truth about one job: `cancelled`, `too_late` or `already_final`."""
+    """The truth about one job: `cancelled`, `too_late`, `already_final`, or `undecided`: ask again."""
 
     id: UUID
     answer: str
@@ -241,11 +241,13 @@ class Recipient(Record):
 
 
 class Erasure(Record):
-    """What was still owed to somebody who is erased: `withdrawn`, or `too_late` because it was being told just then."""
+    """What was still owed to somebody who is erased: `withdrawn`, or `too_late` because it was being told just then;
+    `undecided` is what another transaction held, and is one of the two."""
 
     id: UUID
     withdrawn: list[UUID]
     too_late: list[UUID]
+    undecided: list[UUID] = []
 
 
 class Token(Record):

@@ -23,6 +23,7 @@ from timebell.engine.settler import fence
 from timebell.engine.settling import (
     Attempt,
     Settlement,
+    cancelled_meanwhile,
     decide,
     end_columns,
     retry_columns,
@@ -203,7 +204,14 @@ class Executor:
             return bool(await self._store.end_jobs(session, columns=end_columns([settlement]), fence=guard))
         # For the database it is still the moment at which the transaction began; a delay counts from the answer.
         settlement.run_at = settlement.run_at or self._timekeeper.now() + timedelta(seconds=settlement.delay)
-        return bool(await self._store.retry_jobs(session, columns=retry_columns([settlement]), fence=guard))
+        if await self._store.retry_jobs(session, columns=retry_columns([settlement]), fence=guard):
+            return True
+        # Cancelled while it ran: what it did stays, and it is not tried again.
+        ending = cancelled_meanwhile([settlement])
+        if not await self._store.end_jobs(session, columns=end_columns(ending), fence=guard):
+            return False
+        settlement.verdict, settlement.state, settlement.reason = "end", "cancelled", ending[0].reason
+        return True
 
     async def _read_payload(self, running: Running) -> str:
         """One that was too large to be read ahead."""
@@ -325,7 +333,7 @@ class Executor:
         """The handler is alive: its time starts anew, its cursor is kept, and it hears of a cancel."""
         running.deadline = self._timekeeper.monotonic() + running.timeout_seconds
         if job.transaction is not None:
-            return not job.is_cancel_requested
+            return await self._beat_inside(running, job)
         async with self._database.connection() as session:
             row = await self._store.beat_job(
                 session,
@@ -337,6 +345,13 @@ class Executor:
                 else encode_payload(cursor, self._settings.payload_bytes_max, field="cursor"),
             )
         job.is_cancel_requested = row is None or row["is_cancel_requested"]
+        return not job.is_cancel_requested
+
+    async def _beat_inside(self, running: Running, job: Job) -> bool:
+        """Asked on another connection: the handler may be using its own just now."""
+        async with self._database.connection() as session:
+            is_asked = await self._store.read_cancel_request(session, id=running.entry.id)
+        job.is_cancel_requested = job.is_cancel_requested or is_asked
         return not job.is_cancel_requested
 
     def timeout_seconds(self, handler: Handler) -> float:

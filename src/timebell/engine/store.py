@@ -169,6 +169,12 @@ class EngineStore(Statements):
         )
         return {row["id"] for row in rows}
 
+    async def carry_out_cancels(self, session: Session, *, limit: int) -> Sequence[Row]:
+        return await self._run(session, "carry_out_cancels", limit=limit)
+
+    async def read_cancel_request(self, session: Session, *, id: UUID) -> bool:
+        return bool(await self._run(session, "read_cancel_request", id=id))
+
     async def lock_free_jobs(self, session: Session, *, ids: list[UUID]) -> set[UUID]:
         return {row["id"] for row in await self._run(session, "lock_free_jobs", ids=ids)}
 

@@ -36,6 +36,7 @@ from timebell.kernel.transaction import Transaction
 _EVERY_SLOT = set(range(256))
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
 _UNPARK_MAX = 1_000
+_CANCELS_MAX = 1_000
 _FLUSHES_MAX = 2
 _PARKS_MAX = 4
 _LONG_USE_SECONDS = 1.0
@@ -187,12 +188,18 @@ class Worker:
             await self._timekeeper.anchor(session)
             await self._limits.refresh(session)
             await self._breakers.refresh(session)
+            await self._carry_out_cancels(session)
             pauses = await self._store.read_pauses(session)
             self._unpark = self._unpark or bool(self._pauses - pauses)
             self._pauses = pauses
             if self._unpark and self._node.owned:
                 await self._bring_back(session)
         self.woken.set()
+
+    async def _carry_out_cancels(self, session: Session) -> None:
+        """Those that were asked for while another transaction held the job, and could not be answered then."""
+        rows = await self._store.carry_out_cancels(session, limit=_CANCELS_MAX)
+        self._bell.tallies.cancelled += len(rows)
 
     async def _bring_back(self, session: Session) -> None:
         """Take parked jobs up again. Whoever asks for it meanwhile is not answered by this statement."""

@@ -152,9 +152,10 @@ class Timebell:
 
         With a kind, what is of another kind is not meant.
 
-        `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again, unless its
-        own transaction held its row longer than `cancel_wait_seconds`. `already_final`: it had ended, in the
-        state given.
+        `cancelled`: it will not start. `too_late`: it is running; it is told, and is not tried again.
+        `undecided`: another transaction held it for longer than `cancel_wait_seconds`, so nothing is known yet;
+        what was asked is kept and done as soon as it is free, and who must know asks again. `already_final`: it had
+        ended, in the state given.
         """
         check_transaction(tx)
         if sum(given is not None for given in (id, key, subject)) != 1:

@@ -17,7 +17,7 @@ from timebell.rules.agenda import Late
 Mode = Literal["plain", "transactional", "external"]
 Urgency = Literal["normal", "time_bound", "critical"]
 JobState = Literal["pending", "running", "done", "cancelled", "dead", "skipped", "expired"]
-CancelAnswer = Literal["cancelled", "too_late", "already_final", "not_found"]
+CancelAnswer = Literal["cancelled", "too_late", "undecided", "already_final", "not_found"]
 OnConflict = Literal["same", "keep", "replace"]
 
 NAME_MAX = 200

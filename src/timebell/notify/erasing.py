@@ -27,7 +27,8 @@ _OPEN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What became of what was still to be told: `withdrawn`, or `too_late` since it was being told just then.
+    """What became of what was still to be told: `withdrawn`, or `too_late` since it was being told just then. Of what
+    another transaction held it is `undecided` which of the two it is.
 
     What is being told goes on to its end, and writes down no more than how it ended.
     """
@@ -35,6 +36,7 @@ class Erasure:
     recipient_id: UUID
     withdrawn: tuple[UUID, ...] = ()
     too_late: tuple[UUID, ...] = ()
+    undecided: tuple[UUID, ...] = ()
 
 
 class Eraser:
@@ -59,7 +61,7 @@ class Eraser:
         suppressions = self._changes.suppressions
         await suppressions.lock_addresses(tx.session, tenant=tx.tenant, recipient_id=id, is_erasure=True)
         await suppressions.hide_suppressions(tx.session, tenant=tx.tenant, recipient_id=id)
-        ended = [*erasure.withdrawn, *erasure.too_late]
+        ended = [*erasure.withdrawn, *erasure.too_late, *erasure.undecided]
         await self._notifications.withdraw_notifications(tx.session, tenant=tx.tenant, ids=ended)
         await self._store.erase_messages(tx.session, tenant=tx.tenant, recipient_id=id)
         await self._store.erase_outbox(tx.session, tenant=tx.tenant, recipient_id=id)
@@ -74,7 +76,7 @@ class Eraser:
 
     async def _withdraw(self, tx: Transaction, id: UUID, actor: str | None) -> Erasure:
         """What is beyond the bound is skipped when its time comes, since there is nobody left to tell."""
-        answers: dict[str, list[UUID]] = {"cancelled": [], "too_late": []}
+        answers: dict[str, list[UUID]] = {"cancelled": [], "too_late": [], "undecided": []}
         waiting = await self._store.list_open_of_recipient(
             tx.session, tenant=tx.tenant, recipient_id=id, limit=_OPEN_MAX
         )
@@ -82,5 +84,8 @@ class Eraser:
             for cancelled in await self._changes.bell.cancel(tx, id=one, reason="erased", actor=actor):
                 answers.setdefault(cancelled.answer, []).append(one)
         return Erasure(
-            recipient_id=id, withdrawn=tuple(answers["cancelled"]), too_late=tuple(answers["too_late"])
+            recipient_id=id,
+            withdrawn=tuple(answers["cancelled"]),
+            too_late=tuple(answers["too_late"]),
+            undecided=tuple(answers["undecided"]),
         )

@@ -111,7 +111,7 @@ class Teller:
 
     async def withdraw(self, tx: Transaction, answers: Sequence[Cancelled]) -> None:
         """Note of notifications that their jobs were cancelled: some before they ran, some will not run again."""
-        ended = [one.id for one in answers if one.answer in ("cancelled", "too_late")]
+        ended = [one.id for one in answers if one.answer in ("cancelled", "too_late", "undecided")]
         ids = [one.id for one in answers if one.answer == "cancelled"]
         if ended:
             await self._store.withdraw_notifications(tx.session, tenant=tx.tenant, ids=ended)

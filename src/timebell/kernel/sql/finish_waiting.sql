@@ -5,7 +5,8 @@ WITH finished AS (
     WHERE j.id = ANY (ARRAY(
         SELECT w.id FROM timebell.jobs w
         WHERE w.tenant = :tenant::text AND w.id = ANY (:ids::uuid[]) AND w.started_by IS NULL
-            AND w.cancel_requested_at IS NULL AND (:cursor::jsonb IS NULL OR w.cursor = :cursor::jsonb)
+            AND w.cancel_requested_at IS NULL AND w.id NOT IN (SELECT r.job_id FROM timebell.cancel_requests r)
+            AND (:cursor::jsonb IS NULL OR w.cursor = :cursor::jsonb)
         ORDER BY w.id FOR UPDATE SKIP LOCKED))
     RETURNING j.*
 ), released AS (

@@ -27,6 +27,8 @@ WITH locked AS (
     SELECT c.* FROM chosen c WHERE c.key IS NULL OR c.id IN (SELECT job_id FROM rekeyed)
 ), gone AS (
     DELETE FROM timebell.dead_jobs d USING revived r WHERE d.id = r.id
+), forgotten AS (
+    DELETE FROM timebell.cancel_requests c USING revived r WHERE c.job_id = r.id
 ), logged AS (
     INSERT INTO timebell.job_log (id, tenant, queue, kind, subject, key, version, attempt, state, reason, due_at,
         finished_at, actor, correlation_id)

@@ -193,7 +193,8 @@ class CancelManyInput(CancelInput):
 
 class CancelledOutput(Output):
     """The truth about one job. `cancelled`: it will not start. `too_late`: it is running, is told, and is not tried
-    again. `already_final`: it had ended, in the state given."""
+    again. `undecided`: another transaction holds it, and nothing is known yet; what was asked is done as soon as it is
+    free, and who must know asks again. `already_final`: it had ended, in the state given."""
 
     id: UUID
     answer: CancelAnswer

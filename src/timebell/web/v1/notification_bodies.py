@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import Field, WrapValidator
 
+from timebell.kernel.models import CancelAnswer
 from timebell.notify import Channel, Check, Delivery, Digest, Notification, Tell, Told
 from timebell.notify import Route as Channels
 from timebell.notify.reasons import DeliveryState, NotificationState
@@ -148,11 +149,11 @@ class ToldResults(Output):
 
 
 class WithdrawnOutput(Output):
-    """`cancelled`: it will not be told. `too_late`: it is being told, and not tried again. `already_final`: it had
-    ended, in that state."""
+    """`cancelled`: it will not be told. `too_late`: it is being told, and not tried again. `undecided`: it is not begun
+    any more, and whether it is being told is not known yet; ask again. `already_final`: it had ended, in that state."""
 
     id: UUID
-    answer: Literal["cancelled", "too_late", "already_final", "not_found"]
+    answer: CancelAnswer
     state: str | None
 
 

@@ -147,11 +147,13 @@ class RecipientOutput(Output):
 
 
 class ErasureOutput(Output):
-    """What was still owed to them: `withdrawn`, or `too_late` because it was being told just then."""
+    """What was still owed to them: `withdrawn`, or `too_late` because it was being told just then; `undecided` is what
+    another transaction held, and is one of the two."""
 
     id: UUID
     withdrawn: list[UUID]
     too_late: list[UUID]
+    undecided: list[UUID]
 
 
 class ExportOutput(Output):

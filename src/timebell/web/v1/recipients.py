@@ -77,7 +77,10 @@ async def erase_recipient(call: Call) -> ErasureOutput:
         await call.notify.recipients.change(call.tx, call.path["id"], if_revision=call.if_revision)
     erasure = await call.notify.recipients.erase(call.tx, call.path["id"], actor=call.by)
     return ErasureOutput(
-        id=erasure.recipient_id, withdrawn=list(erasure.withdrawn), too_late=list(erasure.too_late)
+        id=erasure.recipient_id,
+        withdrawn=list(erasure.withdrawn),
+        too_late=list(erasure.too_late),
+        undecided=list(erasure.undecided),
     )
 
 
