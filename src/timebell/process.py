@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from timebell.config import Settings
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import check_schema
@@ -18,6 +16,7 @@ from timebell.engine import Engine
 from timebell.errors import DatabaseUnavailable, EmbeddedServerError
 from timebell.kernel.bell import Timebell
 from timebell.loading import Loaded, load, slices_of
+from timebell.logs import Logger
 from timebell.notify import Provider, Reporter
 from timebell.server import (
     Place,
@@ -33,13 +32,15 @@ from timebell.server import (
 from timebell.web.keys import NewKey
 from timebell.web.listening import Front, Listener
 from timebell.web.metrics import Metrics
+from timebell.web.remembered import Remembered
 from timebell.web.sandbox import NewSandbox, Sandbox, refuse_sandbox, sandboxed
 from timebell.web.serving import only_a_node, serving, settle_keys
 from timebell.web.surface import surface_of
 
-log = structlog.get_logger("timebell.process")
+log = Logger("timebell.process")
 
 _READY_SECONDS = 3.0
+_READY_FRESH_SECONDS = 1.0
 _LOOK_AT_SERVER_SECONDS = 0.5
 
 
@@ -69,6 +70,8 @@ class Process:
         self._bell: Timebell | None = None
         self._engine: Engine | None = None
         self._metrics = Metrics()
+        # Anybody may ask how the process is, as often as they like, and the connections are for its work.
+        self._database_complaints = Remembered(self._ask_database, _READY_FRESH_SECONDS)
 
     async def up(self) -> None:
         """The database, its schema, an engine and the API, until a signal."""
@@ -105,14 +108,20 @@ class Process:
             return ["starting"]
         worker = self._sandbox or engine
         complaints = [] if worker is None else worker.complaints()
+        complaints += await self._database_complaints()
+        return ["stopping"] if self._stopping.is_set() else complaints
+
+    async def _ask_database(self) -> list[str]:
+        bell = self._bell
+        assert bell is not None
         try:
             async with asyncio.timeout(_READY_SECONDS), bell.database.connection() as session:
                 await check_schema(session.connection, slices_of(bell.registry))
         except (*DATABASE_ERRORS, DatabaseUnavailable):
-            complaints.append("the database does not answer")
+            return ["the database does not answer"]
         except Exception as error:
-            complaints.append(str(error))
-        return complaints
+            return [str(error)]
+        return []
 
     async def _run(
         self, whereabouts: Whereabouts, front: Front | None, *, has_engine: bool, has_api: bool = True
@@ -186,17 +195,18 @@ class Process:
         main = asyncio.create_task(work)
 
         def signalled() -> None:
+            # Nothing that could fail stands before what the signal asks for.
             if self._stopping.is_set():
-                log.info("what still runs is given back now")
                 if self._engine is not None:
                     self._engine.interrupt()
+                log.info("what still runs is given back now")
                 return
-            log.info("stopping")
             self._stopping.set()
-            if self._sandbox is not None:
-                self._sandbox.halt()
             if self._bell is None:
                 main.cancel()
+            if self._sandbox is not None:
+                self._sandbox.halt()
+            log.info("stopping")
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, signalled)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import structlog
-
 from timebell.clock import Clock
 from timebell.config import Settings, load_settings, mask_url
 from timebell.db.embedded import EmbeddedServer, default_data_folder
@@ -25,13 +23,14 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.insights import Insights
 from timebell.kernel.tallies import Tallies
 from timebell.loading import Loaded, load, slices_of
+from timebell.logs import Logger
 from timebell.notify import Provider
 from timebell.notify.provider_store import ProviderStore
 from timebell.providers.log import captured_providers
 from timebell.web.figures import FigureReader
 from timebell.web.sandbox import NewSandbox, clock_of, refuse_sandbox
 
-log = structlog.get_logger("timebell.server")
+log = Logger("timebell.server")
 
 _LEAVE_SECONDS = 2.5
 _CLOSE_SECONDS = 1.0

@@ -49,25 +49,40 @@ def data_folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize(("code", "output"), EXAMPLES)
 def test_an_example_runs(code: str, output: str | None, data_folder: Path, tmp_path: Path) -> None:
+    done = run(code, data_folder, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    if output is not None:
+        assert done.stdout == output
+
+
+@pytest.mark.req("J-13.4")
+def test_a_mistake_in_the_handler_is_seen_by_whoever_set_nothing_up(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    [(block, _)] = programs((ROOT / "README.md").read_text(encoding="utf-8"))
+    done = run(block.code.replace("job.payload", "jb.payload"), data_folder, tmp_path)
+    assert "an attempt failed" in done.stderr
+    assert 'example.py", line 6, in ring' in done.stderr
+    assert "NameError: name 'jb' is not defined" in done.stderr
+
+
+def run(code: str, data_folder: Path, place: Path) -> subprocess.CompletedProcess[str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("TIMEBELL_") and name != "DATABASE_URL"
     }
-    (tmp_path / "example.py").write_text(code, encoding="utf-8")
-    done = subprocess.run(
+    (place / "example.py").write_text(code, encoding="utf-8")
+    return subprocess.run(
         [sys.executable, "example.py"],
-        cwd=tmp_path,
+        cwd=place,
         env={**kept, "PYTHONPATH": str(ROOT / "src"), "TIMEBELL_DATA": str(data_folder)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    if output is not None:
-        assert done.stdout == output
 
 
 def test_the_readme_has_its_example() -> None:

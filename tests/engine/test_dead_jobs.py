@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from tests.engine.support import Owner
+from tests.log_lines import kept_lines
 from timebell.kernel import App, Handler, Job, Queue, Retry
 from timebell.kernel.insights import Insights
 from timebell.testing import Harness, harness
@@ -269,10 +270,10 @@ async def test_a_job_that_dies_is_written_to_the_log_of_the_process(
     database_url: TestDatabase,
 ) -> None:
     bank = Bank()
-    with structlog.testing.capture_logs() as lines:
+    with kept_lines() as lines:
         async with harness(database_url.url, [bank.app()]) as h:
             (id,) = await kill_some(h, 1, correlation_id="request-1")
     (line,) = [line for line in lines if line["event"] == "a job is dead"]
-    assert line["log_level"] == "warning"
+    assert line["log_level"] == "error"
     assert (line["job_id"], line["kind"], line["correlation_id"]) == (str(id), "t.pay", "request-1")
     assert line["error"] == "account closed 0"

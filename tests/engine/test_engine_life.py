@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.engine.support import Cluster
+from tests.log_lines import kept_lines
 from timebell import App
 from timebell.engine import Engine
 from timebell.testing import harness
@@ -36,8 +37,11 @@ async def test_a_bug_in_a_loop_reaches_whoever_waits(
         await h.engine.start()
         monkeypatch.setattr(h.engine.worker, "look_around", broken)
         async with asyncio.timeout(10):
-            with pytest.raises(ZeroDivisionError, match="a bug"):
+            with kept_lines() as lines, pytest.raises(ZeroDivisionError, match="a bug"):
                 await h.engine.wait()
+        [line] = [each for each in lines if each["log_level"] == "error"]
+        assert (line["event"], line["loop"]) == ("a loop failed, and has ended", "sweep")
+        assert h.engine.complaints() == ["the sweep loop has ended"]
 
 
 async def test_a_lease_that_could_not_be_renewed_in_time_has_a_new_connection_next_time(

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import structlog
 
 from tests.engine.support import Cluster, Owner
+from tests.log_lines import kept_lines
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Timebell
 from timebell.testing import Harness, harness
 from timebell.testing.database import TestDatabase
@@ -280,7 +280,7 @@ async def test_slots_that_move_while_parking_waits_for_a_connection_are_left_alo
     await pause(node.bell)
     await enqueue(node.bell, 10, delay=SECOND / 2)
     await node.run_due()
-    with structlog.testing.capture_logs() as lines:
+    with kept_lines() as lines:
         async with AsyncExitStack() as taken:
             for _ in range(node.bell.database._pool.get_max_size()):
                 await taken.enter_async_context(node.bell.database.connection())

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from timebell.cli.check import _report
-from timebell.cli.logs import without_passwords
 from timebell.cli.printing import plain, print_fields, print_line, print_table, text
 from timebell.kernel.insights_records import JobLine
+from timebell.logs import without_passwords
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 LINE = JobLine(

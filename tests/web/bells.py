@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-import structlog
 from pydantic import Field
 
 from timebell.errors import NotFound
+from timebell.logs import Logger
 from timebell.web import Answer, Call, Input, Instant, Output, PageQuery, Problem, Route
 
-log = structlog.get_logger("tests.bells")
+log = Logger("tests.bells")
 
 
 class BellInput(Input):

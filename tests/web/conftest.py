@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
-import structlog
 
+from tests.log_lines import kept_lines
 from tests.web.support import Site, open_site
 from timebell.testing.database import TestDatabase
 
 
 @pytest.fixture(autouse=True)
-def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
+def log_lines() -> Iterator[list[dict[str, Any]]]:
     """What was logged: kept and not printed, because a traceback in colours takes longer than the tests."""
-    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+    with kept_lines("tests") as lines:
         yield lines
 
 

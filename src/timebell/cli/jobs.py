@@ -22,6 +22,7 @@ from timebell.cli.common import (
     tenant_option,
 )
 from timebell.cli.printing import (
+    error_line,
     page_json,
     plain,
     print_fields,
@@ -58,9 +59,19 @@ def list_jobs(as_json: bool, config: Path | None, data: Path | None, **options: 
     if as_json:
         print_json(page_json(page))
         return
-    columns = ["id", "state", "kind", "queue", "due", "attempt", "subject", "reason"]
+    columns = ["id", "state", "kind", "queue", "due", "attempt", "subject", "reason", "error"]
     rows = [
-        (line.id, line.state, line.kind, line.queue, line.due_at, line.attempt, line.subject, line.reason)
+        (
+            line.id,
+            line.state,
+            line.kind,
+            line.queue,
+            line.due_at,
+            line.attempt,
+            line.subject,
+            line.reason,
+            error_line(line.error),
+        )
         for line in page.lines
     ]
     print_page(columns, page, rows, empty="No such jobs.")
@@ -217,7 +228,15 @@ def list_dead(as_json: bool, config: Path | None, data: Path | None, **options: 
         return
     columns = ["id", "kind", "died", "attempts", "reason", "error", "fingerprint"]
     rows = [
-        (line.id, line.kind, line.died_at, line.attempt, line.reason, line.error, line.fingerprint)
+        (
+            line.id,
+            line.kind,
+            line.died_at,
+            line.attempt,
+            line.reason,
+            error_line(line.error),
+            line.fingerprint,
+        )
         for line in page.lines
     ]
     print_page(columns, page, rows, empty="No job is dead.")
@@ -242,7 +261,7 @@ def list_causes(as_json: bool, config: Path | None, data: Path | None, **options
             each.kind,
             each.job_count,
             each.last_died_at,
-            each.error,
+            error_line(each.error),
             each.example_id,
         )
         for each in page.lines

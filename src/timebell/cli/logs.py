@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 
+from timebell.cli.lines import Lines
+from timebell.logs import FACTS, without_passwords
+
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_PASSWORD = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)")
+_TRACEBACK_CHARS_MAX = 20_000
 
 
-def without_passwords(text: str) -> str:
-    """The text with the password of every URL in it masked."""
-    return _PASSWORD.sub(r"\g<before>***", text)
+def _facts(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A line of our own brings its facts apart from its words."""
+    entry.update(getattr(entry.get("_record"), FACTS, {}))
+    return entry
 
 
 def _mask(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -26,31 +29,41 @@ def _mask(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> Mut
     return entry
 
 
+def _cut(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The beginning and the end of a long traceback tell what there is to be told."""
+    text = entry.get("exception")
+    if isinstance(text, str) and len(text) > _TRACEBACK_CHARS_MAX:
+        half = _TRACEBACK_CHARS_MAX // 2
+        entry["exception"] = f"{text[:half]}\n…\n{text[-half:]}"
+    return entry
+
+
 def set_up_logs(level: str, form: str) -> None:
-    """Our own lines and those of the libraries go the same way, because an operator reads one stream."""
+    """Our own lines, those of the libraries and those of apps go the same way, because an operator reads one stream."""
     shared: list[Any] = [
         # What a request or an attempt bound: its correlation id, and which job it is.
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _cut,
         _mask,
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(default=str)
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Lines(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[_facts, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )

@@ -18,6 +18,8 @@ from timebell.kernel.paging import Page
 
 # A terminal obeys what it is shown, and much of that was written by strangers.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A line of a traceback. The folders before the file's name are left out.
+_RAISED = re.compile(r'  File "(?:[^"]*[\\/])?(?P<file>[^"\\/]+)", line (?P<line>\d+)')
 _UNBROKEN_MAX = 36
 _WIDTH_MAX = 1_000
 
@@ -109,6 +111,15 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(text(each) for each in value)
     return _harmless(orjson.dumps(plain(value)).decode())
+
+
+def error_line(error: str | None) -> str | None:
+    """An error as a table has room for it: what it says, and the file and line where it was raised."""
+    if error is None:
+        return None
+    first, *rest = error.split("\n")
+    places = [found for line in rest if (found := _RAISED.match(line))]
+    return f"{first} ({places[-1]['file']}:{places[-1]['line']})" if places else first
 
 
 def duration(value: timedelta) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import NoReturn
 
 import click
 
-from timebell.cli.logs import without_passwords
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.errors import ConfigurationError, InvalidInput, TimebellError
+from timebell.logs import without_passwords
 from timebell.version import __version__
 
 _FAILURE = 1
@@ -113,14 +115,20 @@ def _explain(error: click.ClickException) -> str:
 
 
 def _refuse(reason: str, code: int) -> int:
-    click.echo(f"timebell: {without_passwords(reason)}", err=True)
+    with suppress(OSError):
+        click.echo(f"timebell: {without_passwords(reason)}", err=True)
     return code
 
 
 def _end(code: int) -> NoReturn:
     """A handler's thread that does not end would keep the process alive; its job was given back already."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # Its reader is gone, and must not become the reason for another code.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if any(thread.name.startswith("timebell") for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        logging.shutdown()
         os._exit(code)
     sys.exit(code)

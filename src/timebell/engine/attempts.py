@@ -13,12 +13,12 @@ from contextvars import Context, ContextVar
 from datetime import datetime
 from typing import Any
 
-import structlog
 from structlog.contextvars import bind_contextvars
 
 from timebell.db.failures import CONNECTION_ERRORS
 from timebell.engine.apart import apart
-from timebell.engine.executor import Executor, NotToBeHad, Running, describe
+from timebell.engine.executor import Executor, NotToBeHad, Running
+from timebell.engine.failure_log import describe
 from timebell.engine.held import Entry
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
@@ -27,8 +27,9 @@ from timebell.kernel.app import Handler
 from timebell.kernel.outcomes import Retry
 from timebell.kernel.tallies import Tallies
 from timebell.kernel.transaction import Transaction
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.attempts")
+log = Logger("timebell.attempts")
 
 _WATCH_SECONDS = 0.1
 # After so many quick attempts everything else has its turn.
@@ -165,6 +166,7 @@ class Attempts:
             )
             self._on_not_begun(entry)
         except Exception as error:
+            running.error = error
             self._settler.add(self._executor.decide(running, Retry(describe(error))))
         finally:
             del self.running[entry]

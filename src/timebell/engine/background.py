@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from timebell.clock import Clock
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.engine")
+log = Logger("timebell.engine")
 
 _PAUSE_SECONDS = 0.2
 

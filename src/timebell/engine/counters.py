@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from timebell.engine.settling import Settlement
 from timebell.kernel.tallies import Tallies
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.worker")
+log = Logger("timebell.worker")
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ def tally(tallies: Tallies, settlements: Sequence[Settlement]) -> None:
 
 def _tell_dead(settlement: Settlement) -> None:
     row = settlement.entry.row
-    log.warning(
+    log.error(
         "a job is dead",
         job_id=str(row["id"]),
         tenant=row["tenant"],

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
-import structlog
 
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import AsyncpgSession, Row
@@ -25,15 +24,17 @@ from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.worker import Worker
 from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
+from timebell.logs import Logger
 from timebell.version import __version__
 
-log = structlog.get_logger("timebell.engine")
+log = Logger("timebell.engine")
 
 _LISTEN_EVERY_SECONDS = 5.0
 _LOOPS_END_SECONDS = 1.0
 _SETTLE_SECONDS = 1.0
 _SETTLE_PAUSE_SECONDS = 0.005
 _PASSES_MAX = 100_000
+_NAMED = "timebell "
 # What a node does to stay alive and informed. The others make things happen.
 _ATTENDING = frozenset({"node", "sweep", "wakeups"})
 
@@ -98,7 +99,7 @@ class Engine:
         self._let_go([loop for loop in self._loops if loop.name in _ATTENDING])
 
     def _let_go(self, loops: Iterable[Loop]) -> None:
-        self._running = [asyncio.create_task(loop.run(), name=f"timebell {loop.name}") for loop in loops]
+        self._running = [asyncio.create_task(loop.run(), name=f"{_NAMED}{loop.name}") for loop in loops]
 
     @property
     def loops(self) -> Sequence[Loop]:
@@ -158,6 +159,8 @@ class Engine:
         """What keeps this engine from its work; nothing when all is well. Wake-ups are hints and do not count."""
         unwell = [loop.name for loop in self._loops if not loop.is_well and loop.name != "wakeups"]
         complaints = [f"the {name} loop cannot reach the database" for name in unwell]
+        ended = [each.get_name() for each in self._running if each.done()]
+        complaints += [f"the {name.removeprefix(_NAMED)} loop has ended" for name in ended]
         if not self._running:
             complaints.append("the engine is not running")
         elif not self.node.may_start():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import traceback
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +16,7 @@ import asyncpg
 import orjson
 
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.engine.failure_log import FailureLog, describe
 from timebell.engine.held import Entry
 from timebell.engine.node import Node
 from timebell.engine.settler import fence
@@ -48,7 +48,8 @@ _IDLE_TOO_LONG = (
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """One attempt under way. `version` is the row's now: one more than was read where the start was marked."""
+    """One attempt under way. `version` is the row's now: one more than was read where the start was marked. `error` is
+    what was raised in it, until that was told."""
 
     entry: Entry
     handler: Handler
@@ -63,6 +64,7 @@ class Running:
     has_answered: bool = False
     is_interrupted: bool = False
     activity: asyncio.Task[None] | None = None
+    error: BaseException | None = None
 
 
 class NotToBeHad(Exception):
@@ -94,6 +96,7 @@ class Executor:
         self._timekeeper = timekeeper
         self._destinations = destinations
         self._chance = bell.chance
+        self.failures = FailureLog(timekeeper.monotonic)
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
         )
@@ -102,6 +105,7 @@ class Executor:
         self._threads = ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="timebell")
 
     def close(self) -> None:
+        self.failures.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, running: Running) -> Settlement:
@@ -254,6 +258,7 @@ class Executor:
             async with asyncio.timeout(running.timeout_seconds):
                 wanted = await guard(job)
         except Exception as error:
+            running.error = error
             return Retry(f"guard {name}: {describe(error)}")
         return None if wanted else Cancel(f"the guard {name} said no")
 
@@ -280,6 +285,8 @@ class Executor:
             # A function that only hands an awaitable on, as a lambda may, is awaited after all.
             return await answer if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError as error:
+            # It says where the handler stood.
+            running.error = error
             if running.has_timed_out:
                 return _timed_out(running)
             this = asyncio.current_task()
@@ -289,6 +296,7 @@ class Executor:
             return Retry(describe(error))
         except BaseException as error:
             # SystemExit and KeyboardInterrupt are a handler's bug too; let through, they would end the whole node.
+            running.error = error
             return Retry(describe(error))
 
     def decide(self, running: Running, outcome: Outcome | None) -> Settlement:
@@ -302,7 +310,7 @@ class Executor:
         attempts = entry.row["max_attempts"]
         if attempts is not None and attempts != policy.max_attempts:
             policy = replace(policy, max_attempts=attempts)
-        return decide(
+        settlement = decide(
             Attempt(
                 entry=entry,
                 version=running.version,
@@ -314,6 +322,10 @@ class Executor:
             ),
             outcome,
         )
+        self.failures.note(settlement, running.error)
+        # With it go the variables of everything that it came through.
+        running.error = None
+        return settlement
 
     def interrupted(self, running: Running) -> Settlement:
         """The node stops before the attempt is over: the job is given back at once, and the attempt not counted."""
@@ -392,9 +404,3 @@ def _answer(handler: Handler, job: Job) -> Awaitable[Outcome | None] | Outcome |
 
 def _timed_out(running: Running) -> Retry:
     return Retry(f"timed out after {running.timeout_seconds:g} s")
-
-
-def describe(error: BaseException) -> str:
-    """The error in one line, then where it was raised."""
-    where = "".join(traceback.format_tb(error.__traceback__)[-3:])
-    return f"{type(error).__name__}: {error}\n{where}".strip()

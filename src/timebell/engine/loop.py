@@ -7,12 +7,11 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-import structlog
-
 from timebell.clock import Chance
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.loop")
+log = Logger("timebell.loop")
 
 _AWAY_SECONDS_MIN = 0.1
 _AWAY_SECONDS_MAX = 1.0
@@ -53,6 +52,10 @@ class Loop:
                 # Jittered, so that the nodes of a cluster do not all come back at one instant.
                 wait = away_seconds * (0.5 + self._chance.fraction())
                 away_seconds = min(2 * away_seconds, _AWAY_SECONDS_MAX)
+            except Exception:
+                # Inside somebody's own program nobody waits for the loop, and this is all that they hear.
+                log.exception("a loop failed, and has ended", loop=self.name)
+                raise
             await self._wait(wait)
 
     async def _wait(self, seconds: float) -> None:

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import asyncpg
-import structlog
 
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Row, Session
@@ -33,10 +32,11 @@ from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.statements import Columns
 from timebell.kernel.timezones import check_timezones
 from timebell.kernel.transaction import Transaction
+from timebell.logs import Logger
 from timebell.rules.planned import Override, Plan, ScheduleFacts
 from timebell.rules.planning import plan
 
-log = structlog.get_logger("timebell.planner")
+log = Logger("timebell.planner")
 
 # One transaction stays short whatever the schedules ask for; those that it leaves are claimed by the next.
 _OCCURRENCES_MAX = 5_000

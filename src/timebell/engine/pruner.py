@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
-import structlog
 
 from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
 from timebell.kernel.app import PruneFunction
 from timebell.kernel.audit import SEALS_AT_ONCE, Audit
 from timebell.kernel.bell import Timebell
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.pruner")
+log = Logger("timebell.pruner")
 
 EVERY_SECONDS = 600.0
 _ROWS_MAX = 1_000

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import asyncpg
-import structlog
 
 from timebell.clock import Chance
 from timebell.db.pool import Database
@@ -25,8 +24,9 @@ from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.turnstiles import Probation, Solitude, Turnstile
 from timebell.kernel.app import Handler, Registry
 from timebell.kernel.destinations import Destinations
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.starter")
+log = Logger("timebell.starter")
 
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16

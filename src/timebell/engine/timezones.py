@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import structlog
-
 from timebell.db.pool import Database, Session
 from timebell.engine.planner_store import PlannerStore
 from timebell.kernel.timezones import fingerprint
+from timebell.logs import Logger
 from timebell.rules.localtime import TIMEZONE_VERSION
 
-log = structlog.get_logger("timebell.planner")
+log = Logger("timebell.planner")
 
 _SCHEDULES_MAX = 1_000
 _FIRST = UUID(int=0)

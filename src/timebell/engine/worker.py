@@ -194,6 +194,7 @@ class Worker:
             self._pauses = pauses
             if self._unpark and self._node.owned:
                 await self._bring_back(session)
+        self._executor.failures.remind()
         self.woken.set()
 
     async def _carry_out_cancels(self, session: Session) -> None:

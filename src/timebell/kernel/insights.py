@@ -205,8 +205,24 @@ class Insights:
         name = _named("jobs", oldest_first)
         listing = _listing(name, limit, cursor, dated=False, oldest_first=oldest_first, state=only, **filters)
         async with self._database.connection() as session:
-            rows = await self._list_jobs(session, listing, state in ("unfinished", "pending", "running"))
+            is_unfinished = state in ("unfinished", "pending", "running")
+            rows = await self._list_jobs(session, listing, is_unfinished)
+            if is_unfinished:
+                rows = await self._with_last_errors(session, tenant, rows)
         return page_of(name, rows, limit, job_line)
+
+    async def _with_last_errors(self, session: Session, tenant: str, rows: Sequence[Row]) -> list[Row]:
+        """A job that waits for its next attempt does not know what the last one said; the log does."""
+        ids = [row["id"] for row in rows]
+        errors = await self._store.read_last_errors(session, tenant=tenant, ids=ids) if ids else {}
+        return [{**row, **errors.get(row["id"], {})} for row in rows]
+
+    async def _read_job(self, session: Session, tenant: str, id: UUID) -> Row | None:
+        row = await self._store.read_job(session, tenant=tenant, id=id)
+        if row is None or row["state"] not in ("pending", "running"):
+            return row
+        (row,) = await self._with_last_errors(session, tenant, [row])
+        return row
 
     async def _list_jobs(self, session: Session, listing: Listing, is_unfinished: bool) -> Sequence[Row]:
         """Along whichever index leads there soonest."""
@@ -250,14 +266,14 @@ class Insights:
         """One job, wherever it is: unfinished, dead or in the log."""
         check_name("tenant", tenant)
         async with self._database.connection() as session:
-            row = await self._store.read_job(session, tenant=tenant, id=id)
+            row = await self._read_job(session, tenant, id)
         return None if row is None else job_line(row)
 
     async def journey(self, tenant: str, id: UUID) -> Journey | None:
         """Everything known of one job, in order."""
         check_name("tenant", tenant)
         async with self._snapshot() as session:
-            row = await self._store.read_job(session, tenant=tenant, id=id)
+            row = await self._read_job(session, tenant, id)
             if row is None:
                 return None
             job = job_line(row)

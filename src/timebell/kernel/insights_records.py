@@ -106,7 +106,8 @@ class DeadJob:
 class JobLine:
     """One job in a list, finished or not. What is not known of a job in its state is None.
 
-    `run_at` is the next try of an unfinished job. `reason` says why it ended as it did, or that it is parked.
+    `run_at` is the next try of an unfinished job. `reason` says why it ended as it did, or that it is parked. `error`
+    is what the last failed attempt said, and where; also while the job waits for the next one.
     """
 
     id: UUID

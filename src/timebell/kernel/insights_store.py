@@ -105,6 +105,12 @@ class InsightsStore(Statements):
     async def list_unfinished_of_key(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_unfinished_of_key", listing)
 
+    async def read_last_errors(
+        self, session: Session, *, tenant: str, ids: Sequence[UUID]
+    ) -> dict[UUID, Row]:
+        rows = await self._run(session, "read_last_errors", tenant=tenant, ids=ids)
+        return {row["id"]: row for row in rows}
+
     async def list_running(self, session: Session, listing: Listing) -> Sequence[Row]:
         return await self._list(session, "list_running", listing)
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-import structlog
-
 from timebell.kernel import Job
 from timebell.kernel.tracing import traced
+from timebell.logs import Logger
 from timebell.notify.answers import detail_of, is_failure, leaves_doubt, told_of, within
 from timebell.notify.deciding import Facts
 from timebell.notify.desk import Answered, Desk, Start, Started
@@ -25,7 +24,7 @@ from timebell.notify.template_models import Rendered, Unrendered
 from timebell.notify.templates import Templates
 from timebell.notify.unsubscribing import WayOut
 
-log = structlog.get_logger("timebell.notify")
+log = Logger("timebell.notify")
 
 # A context may well have something else under the name.
 _CALENDAR: Final = "BEGIN:VCALENDAR"

@@ -13,8 +13,6 @@ from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from timebell.config import (
     AppriseSettings,
     InfobipSettings,
@@ -28,10 +26,11 @@ from timebell.config import (
     WebPushSettings,
 )
 from timebell.errors import ConfigurationError, InvalidInput
+from timebell.logs import Logger
 from timebell.notify.provider import Provider
 from timebell.providers.log import Log, captured_providers
 
-log = structlog.get_logger("timebell.providers")
+log = Logger("timebell.providers")
 
 CLOSE_SECONDS_MAX: Final = 1.0
 

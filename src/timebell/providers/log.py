@@ -10,11 +10,10 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
-
+from timebell.logs import Logger
 from timebell.notify.provider import CHANNELS, Answer, Channel, Parcel, Sent, Traits
 
-log = structlog.get_logger("timebell.providers")
+log = Logger("timebell.providers")
 
 _HIDDEN: Final = "…"
 # What does not leave can be given again, however late, and nobody gets a second copy.

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from timebell.db.failures import PASSING_ERRORS
 from timebell.errors import TimebellError
+from timebell.logs import Logger
 from timebell.web.correlation import CORRELATION, correlation_of
 from timebell.web.openapi import documentation
 from timebell.web.operations import Operation
@@ -25,7 +26,7 @@ from timebell.web.surface import Surface
 from timebell.web.switch import Endpoint, Switch
 from timebell.web.watching import Watched, route_of
 
-log = structlog.get_logger("timebell.web")
+log = Logger("timebell.web")
 
 _CORRELATION_NAME = CORRELATION.encode()
 _COUNTED_CHARS = 200

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from timebell.clock import Clock
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.errors import DatabaseUnavailable
 from timebell.kernel.insights import Insights
 from timebell.kernel.insights_records import BreakerLine, Health, LatenessSummary, QueueDepth, QueueLine
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.metrics")
+log = Logger("timebell.metrics")
 
 _ASK_SECONDS: Final = 4.0
 _KEPT_SECONDS: Final = 5.0

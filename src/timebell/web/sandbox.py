@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import structlog
-
 from timebell.clock import Clock, ManualClock, SandboxClock, SystemClock
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Session
@@ -24,11 +22,12 @@ from timebell.engine.advancing import Moved, advance
 from timebell.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
 from timebell.kernel import Timebell
 from timebell.kernel.store import Store
+from timebell.logs import Logger
 from timebell.notify.delivery_store import DeliveryStore
 from timebell.web.problems import Problem
 from timebell.web.store import WebStore
 
-log = structlog.get_logger("timebell.sandbox")
+log = Logger("timebell.sandbox")
 
 LONGEST: Final = timedelta(days=3_660)
 _SLOT_COUNT: Final = 256

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -24,13 +23,14 @@ from timebell.db.walls import walled_to
 from timebell.errors import DatabaseError
 from timebell.kernel import Timebell
 from timebell.kernel.following import Following
+from timebell.logs import Logger
 from timebell.notify.inbox import Inbox
 from timebell.web.access import Access, Caller
 from timebell.web.feeds import BEAT, Ends, Feed, Page, farewell
 from timebell.web.heads import HANG_UP
 from timebell.web.problems import Problem
 
-log = structlog.get_logger("timebell.web")
+log = Logger("timebell.web")
 
 STREAMS_MAX: Final = 10_000
 STREAMS_OF_ONE_MAX: Final = 20

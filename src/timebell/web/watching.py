@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Final
 
-import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from timebell.clock import Clock
 from timebell.kernel.tallies import DURATION_SECONDS, Spread
 from timebell.kernel.tracing import is_traced, traced
+from timebell.logs import Logger
 
-log = structlog.get_logger("timebell.web")
+log = Logger("timebell.web")
 
 # A path that no route has is not a label: whoever tries paths would make as many of them.
 _NO_ROUTE: Final = "(none)"

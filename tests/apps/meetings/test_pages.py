@@ -12,10 +12,10 @@ from uuid import UUID
 import httpx2
 import pytest
 import pytest_asyncio
-import structlog
 
 from tests.apps.meetings.calendar_support import PAGE, answer_path, mails, open_post
 from tests.apps.meetings.support import DAY, HOUR, START, Office, done, slot
+from tests.log_lines import kept_lines
 from tests.web.support import problem
 from timebell.apps.meetings import pages
 from timebell.testing.database import TestDatabase
@@ -251,7 +251,7 @@ async def test_a_link_is_not_in_the_log_where_it_fails(
         raise RuntimeError("broken")
 
     monkeypatch.setattr(pages, "_shown", fail)
-    with structlog.testing.capture_logs() as lines:
+    with kept_lines() as lines:
         assert (await show(office, path)).status_code == 500
     [line] = [line for line in lines if line["log_level"] == "error"]
     assert line["route"] == "/r/{token}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.providers.parcels import DELIVERY, parcel
+from tests.log_lines import kept_lines
 from timebell.notify.provider import CHANNELS, Channel, Sent
 from timebell.providers.log import Captured, Log, captured_providers, masked
 
@@ -63,7 +63,7 @@ async def test_a_line_gives_nobody_away(channel: Channel) -> None:
         recipient_name="Ann Smith",
         detail={"keys": {"p256dh": "p256dh-secret"}},
     )
-    with structlog.testing.capture_logs() as lines:
+    with kept_lines() as lines:
         await Log().send(given)
         await Captured(channel).send(given)
     assert [line["event"] for line in lines] == ["told", "captured"]
@@ -89,7 +89,7 @@ def test_an_address_as_a_log_shows_it(channel: Channel, shown: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(address=st.text(max_size=50), channel=st.sampled_from(CHANNELS))
 async def test_a_line_stays_one_line(address: str, channel: Channel) -> None:
-    with structlog.testing.capture_logs() as lines:
+    with kept_lines() as lines:
         await Log().send(parcel(channel, address))
     assert len(lines) == 1
     assert lines[0]["to"].isprintable()

@@ -116,7 +116,8 @@ class JobResults(Output):
 
 
 class JobOutput(Output):
-    """A job, finished or not. What is not known of it in its state is null; `run_at` is the next try."""
+    """A job, finished or not. What is not known of it in its state is null; `run_at` is the next try. `error` is what
+    the last failed attempt said, and where it failed; also while the job waits for the next one."""
 
     id: UUID
     kind: str

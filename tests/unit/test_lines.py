@@ -1,0 +1,72 @@
+"""Lines to a reader who is slow, stuck or gone: neither waited for nor heard of."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from io import StringIO
+from typing import TextIO
+
+import pytest
+
+from timebell.cli import lines
+from timebell.cli.lines import Lines
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[TextIO, TextIO]]:
+    reading, writing = os.pipe()
+    reader, writer = os.fdopen(reading), os.fdopen(writing, "w")
+    yield reader, writer
+    for each in (reader, writer):
+        if not each.closed:
+            each.close()
+
+
+def say(handler: Lines, text: str) -> None:
+    handler.handle(logging.LogRecord("timebell.trial", logging.INFO, "", 0, text, (), None))
+
+
+def test_lines_are_written_in_order(pipe: tuple[TextIO, TextIO]) -> None:
+    reader, writer = pipe
+    handler = Lines(writer)
+    for number in range(100):
+        say(handler, f"line {number} \udcff")
+    handler.flush()
+    assert [reader.readline().split()[1] for _ in range(100)] == [str(number) for number in range(100)]
+
+
+def test_a_reader_who_left_is_nobodys_error(pipe: tuple[TextIO, TextIO]) -> None:
+    reader, writer = pipe
+    handler = Lines(writer)
+    reader.close()
+    for _ in range(3):
+        say(handler, "to nobody")
+        handler.flush()
+
+
+def test_a_reader_who_reads_no_more_is_not_waited_for(
+    pipe: tuple[TextIO, TextIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_WAITING_MAX", 50)
+    reader, writer = pipe
+    handler = Lines(writer)
+    for number in range(200):
+        say(handler, f"{number} " + "x" * 10_000)
+    handler.flush()
+    assert len(handler._waiting) <= 51
+    monkeypatch.setattr(lines, "_FLUSH_SECONDS", 30.0)
+    handler._is_stuck = False
+    with closing(reader):
+        written = [reader.readline() for _ in range(50)]
+        assert [line.split()[0] for line in written] == [str(number) for number in range(50)]
+
+
+def test_what_cannot_be_shown_is_said_so() -> None:
+    stream = StringIO()
+    handler = Lines(stream)
+    handler.handle(logging.LogRecord("timebell.trial", logging.INFO, "", 0, "%d", ("no number",), None))
+    assert stream.getvalue() == "a line could not be shown: timebell.trial INFO\n"
