@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -41,10 +42,16 @@ def up(
         _up(settings, None)
 
 
+def _say(*lines: str) -> None:
+    """Whether anybody reads this must not decide whether the process goes on. A console ends it where nobody does."""
+    with suppress(OSError, SystemExit):
+        for line in lines:
+            print_line(line)
+
+
 def _up(settings: Settings, sandbox: NewSandbox | None) -> None:
     def ready(ready: Ready) -> None:
-        for line in welcome(settings, ready):
-            print_line(line)
+        _say(*welcome(settings, ready))
 
     async def process() -> None:
         await Process(settings, on_ready=ready, sandbox=sandbox).up()
@@ -63,7 +70,7 @@ def serve(port: int | None, config: Path | None, data: Path | None) -> None:
     settings = settings_of(config, data, port=port)
 
     def ready(ready: Ready) -> None:
-        print_line(f"Timebell answers at {address_of(settings)}, {ready.place.shown}. Ctrl-C stops it.")
+        _say(f"Timebell answers at {address_of(settings)}, {ready.place.shown}. Ctrl-C stops it.")
 
     async def process() -> None:
         await Process(settings, on_ready=ready).serve()
@@ -82,7 +89,7 @@ def work(port: int | None, config: Path | None, data: Path | None) -> None:
     settings = settings_of(config, data, port=port)
 
     def ready(ready: Ready) -> None:
-        print_line(f"A node is at work on {ready.place.shown}. Ctrl-C stops it.")
+        _say(f"A node is at work on {ready.place.shown}. Ctrl-C stops it.")
 
     async def process() -> None:
         await Process(settings, on_ready=ready).work(has_port=port is not None)
