@@ -17,9 +17,10 @@ from structlog.contextvars import bind_contextvars
 
 from timebell.db.failures import CONNECTION_ERRORS
 from timebell.engine.apart import apart
-from timebell.engine.executor import Executor, NotToBeHad, Running
+from timebell.engine.executor import Executor, NotToBeHad
 from timebell.engine.failure_log import describe
 from timebell.engine.held import Entry
+from timebell.engine.running import Running
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
 from timebell.engine.timekeeper import Timekeeper

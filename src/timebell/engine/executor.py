@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -19,6 +19,7 @@ from timebell.db.failures import DATABASE_ERRORS
 from timebell.engine.failure_log import FailureLog, describe
 from timebell.engine.held import Entry
 from timebell.engine.node import Node
+from timebell.engine.running import Running
 from timebell.engine.settler import fence
 from timebell.engine.settling import (
     Attempt,
@@ -44,27 +45,6 @@ from timebell.rules.backoff import RetryPolicy
 _IDLE_TOO_LONG = (
     "its transaction was idle for too long, or lost its connection; do what takes long before or after it"
 )
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    """One attempt under way. `version` is the row's now: one more than was read where the start was marked. `error` is
-    what was raised in it, until that was told."""
-
-    entry: Entry
-    handler: Handler
-    version: int
-    number: int
-    started_at: datetime
-    deadline: float
-    timeout_seconds: float
-    is_marked: bool = False
-    launched_at: float = 0.0
-    has_timed_out: bool = False
-    has_answered: bool = False
-    is_interrupted: bool = False
-    activity: asyncio.Task[None] | None = None
-    error: BaseException | None = None
 
 
 class NotToBeHad(Exception):

@@ -1,0 +1,31 @@
+"""One attempt under way, as those who launch, run and watch it know it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from timebell.engine.held import Entry
+from timebell.kernel.app import Handler
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One attempt under way. `version` is the row's now: one more than was read where the start was marked. `error` is
+    what was raised in it, until that was told."""
+
+    entry: Entry
+    handler: Handler
+    version: int
+    number: int
+    started_at: datetime
+    deadline: float
+    timeout_seconds: float
+    is_marked: bool = False
+    launched_at: float = 0.0
+    has_timed_out: bool = False
+    has_answered: bool = False
+    is_interrupted: bool = False
+    activity: asyncio.Task[None] | None = None
+    error: BaseException | None = None
