@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from timebell.notify.facts import Tried
 from timebell.notify.models import Check, Policy
-from timebell.notify.provider import Answer, Provider, Rejected, Sent, Unavailable, Uncertain
+from timebell.notify.provider import Answer, Handover, Provider, Rejected, Sent, Unavailable, Uncertain
 from timebell.notify.routing import Candidate
 from timebell.rules.backoff import RETRY_AFTER_MAX, UNCOUNTED_DELAY_MIN, ErrorClass, counts_as_attempt
 
+# A call that was given up before anything had been handed over.
+NOT_SENT: Final = Unavailable(reason="not_sent", error_class="unavailable", about="parcel")
 
-async def within(deadline: timedelta, call: Awaitable[Answer]) -> Answer:
-    """A provider that breaks its own deadline, or raises, leaves it open whether it had sent."""
+Result = TypeVar("Result")
+
+
+async def within(deadline: timedelta, call: Awaitable[Answer], handover: Handover | None = None) -> Answer:
+    """A provider that breaks its own deadline, or raises, leaves it open whether it had sent; unless it marks the
+    `handover`, and had not come so far."""
     try:
         async with asyncio.timeout(deadline.total_seconds()):
             return await call
     except TimeoutError:
-        return Uncertain(reason="no_answer", detail={"seconds": deadline.total_seconds()})
+        detail: dict[str, Any] = {"seconds": deadline.total_seconds()}
     except Exception as error:
-        return Uncertain(reason="no_answer", detail={"error": f"{type(error).__name__}: {error}"[:500]})
+        detail = {"error": f"{type(error).__name__}: {error}"[:500]}
+    if handover is not None and not handover.has_begun:
+        return Unavailable(reason="no_answer", error_class="unavailable", detail=detail)
+    return Uncertain(reason="no_answer", detail=detail)
+
+
+async def to_the_end(call: Coroutine[Any, Any, Result]) -> Result:
+    """What the call comes to. A cancellation meanwhile is heard when that is known, and not before: a statement may be
+    committed all the same."""
+    going_on = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(going_on)
+    except asyncio.CancelledError:
+        with suppress(Exception):
+            await going_on
+        raise
 
 
 def told_of(answer: Answer, *, is_last: bool = False, is_in_doubt: bool = False) -> tuple[str, str, str]:

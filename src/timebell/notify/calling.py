@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.kernel import Job
 from timebell.kernel.tracing import traced
 from timebell.logs import Logger
-from timebell.notify.answers import detail_of, is_failure, leaves_doubt, told_of, within
+from timebell.notify.answers import (
+    NOT_SENT,
+    detail_of,
+    is_failure,
+    leaves_doubt,
+    to_the_end,
+    told_of,
+    within,
+)
 from timebell.notify.deciding import Facts
 from timebell.notify.desk import Answered, Desk, Start, Started
 from timebell.notify.digest_entries import with_fewer
@@ -133,35 +144,26 @@ class Caller:
         self, facts: Facts, candidate: Candidate, provider: Provider, rendered: Rendered, before: Tried | None
     ) -> Called:
         """The attempt is written down before the call and completed after it; in between it may have been made."""
-        started = await self._desk.start(
-            Start(
-                tenant=self._job.tenant,
-                notification_id=self._job.id,
-                job_version=self._job.version,
-                recipient_id=self._intent.recipient,
-                channel=candidate.channel,
-                provider=provider.name,
-                address=candidate.value,
-                language=rendered.language,
-                content=rendered.content,
-                expires_at=self._intent.expires_at,
-            )
-        )
-        if started is None:
-            raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
+        was_in_doubt = before is not None and before.state == "uncertain"
+        started = await self._start(candidate, provider, rendered, is_in_doubt=was_in_doubt)
         first_tried_at = started.started_at if before is None else before.created_at
         parcel = self._parcel(facts, candidate, rendered.content, started, first_tried_at)
         monotonic = self._job.bell.clock.monotonic
         began = monotonic()
         about = {"timebell.channel": candidate.channel, "timebell.provider": provider.name}
-        with traced("timebell.send", about, is_outward=True):
-            answer = await within(provider.traits.timeout, provider.send(parcel))
+        marked = parcel.handover if provider.traits.marks_handover else None
+        try:
+            with traced("timebell.send", about, is_outward=True):
+                answer = await within(provider.traits.timeout, provider.send(parcel), marked)
+        except asyncio.CancelledError:
+            if marked is not None and not marked.has_begun:
+                await self._not_sent(started, is_in_doubt=was_in_doubt)
+            raise
         # From when it was owed: the database says when the attempt began, and the rest is what it took.
         waited = (started.started_at - self._job.due_at).total_seconds() + monotonic() - began
         failure_count = (0 if before is None else before.failure_count) + is_failure(answer)
-        was_in_doubt = before is not None and before.state == "uncertain"
         is_last = failure_count >= facts.policy.attempts_max
-        overtaken = await self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt)
+        overtaken = await to_the_end(self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt))
         word, state, _ = told_of(answer, is_last=is_last, is_in_doubt=was_in_doubt)
         (log.debug if isinstance(answer, Sent) else log.info)(
             "a provider answered",
@@ -180,6 +182,45 @@ class Caller:
             is_in_doubt=was_in_doubt and leaves_doubt(answer),
             overtaken=overtaken,
         )
+
+    async def _start(
+        self, candidate: Candidate, provider: Provider, rendered: Rendered, *, is_in_doubt: bool
+    ) -> Started:
+        """Write down that the provider is about to be called."""
+        starting = asyncio.ensure_future(
+            self._desk.start(
+                Start(
+                    tenant=self._job.tenant,
+                    notification_id=self._job.id,
+                    job_version=self._job.version,
+                    recipient_id=self._intent.recipient,
+                    channel=candidate.channel,
+                    provider=provider.name,
+                    address=candidate.value,
+                    language=rendered.language,
+                    content=rendered.content,
+                    expires_at=self._intent.expires_at,
+                )
+            )
+        )
+        try:
+            started = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # It may be written down by now, and nothing was called yet.
+            with suppress(*DATABASE_ERRORS):
+                written = await starting
+                if written is not None:
+                    await self._not_sent(written, is_in_doubt=is_in_doubt)
+            raise
+        if started is None:
+            raise Stopped("its recipient is being erased, another node has its job, or its time has passed")
+        return started
+
+    async def _not_sent(self, started: Started, *, is_in_doubt: bool) -> None:
+        """The run is given up, and it is known that nothing was sent: the next one need not wonder."""
+        log.info("a send was given up before anything was handed over", delivery_id=str(started.delivery_id))
+        with suppress(*DATABASE_ERRORS):
+            await self.record(started, NOT_SENT, is_in_doubt=is_in_doubt)
 
     async def look_up(
         self, facts: Facts, candidate: Candidate, provider: Provider, tried: Tried, content: Content

@@ -37,6 +37,20 @@ class Content:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Handover:
+    """The moment from which on a parcel may have been taken. Until then, whatever cuts the call off, it certainly was
+    not, and nobody is left in doubt."""
+
+    __slots__ = ("has_begun",)
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Said by the provider just before it writes what the service can act upon."""
+        self.has_begun = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
     """Everything a provider needs for one attempt.
@@ -46,7 +60,8 @@ class Parcel:
     is given where the message must carry a way out of it. `attempted_at` is when this attempt began by the database's
     clock, for what must carry a date or a signature of it; `first_tried_at` is that of the first attempt. `sender` says
     who it comes from, by channel: `email`, with `email_name` and `reply_to` beside it, `sms`, `whatsapp`. `is_urgent`:
-    somebody is waiting for it, so that it may wake a device.
+    somebody is waiting for it, so that it may wake a device. `handover` is for the provider to mark, if its traits say
+    that it does.
     """
 
     delivery_id: UUID
@@ -63,6 +78,7 @@ class Parcel:
     first_tried_at: datetime | None = None
     expires_at: datetime | None = None
     is_urgent: bool = False
+    handover: Handover = field(default_factory=Handover, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +135,8 @@ class Traits:
     of a parcel. `reports`: it tells afterwards, by webhook, what became of it. `when_uncertain` is what to do where
     neither a key nor a look-up can settle it: `wait` for a report and then give up, `retry` and risk a second copy, or
     do `nothing`; a critical notification is retried unless it says `nothing`. `is_per_host`: its addresses are URLs of
-    many hosts, each of which fails on its own and so has a breaker of its own.
+    many hosts, each of which fails on its own and so has a breaker of its own. `marks_handover`: it calls
+    `parcel.handover.begin()` before the parcel can be taken, so that what is cut off before is known not to be sent.
     """
 
     channels: frozenset[Channel]
@@ -129,6 +146,7 @@ class Traits:
     when_uncertain: Literal["wait", "retry", "nothing"] = "wait"
     rate_per_second: float | None = None
     is_per_host: bool = False
+    marks_handover: bool = False
     timeout: timedelta = timedelta(seconds=30)
 
 

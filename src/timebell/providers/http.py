@@ -21,7 +21,7 @@ import httpx2
 import orjson
 
 from timebell.errors import UnsafeUrl
-from timebell.notify.provider import Rejected, Unavailable, Uncertain
+from timebell.notify.provider import Handover, Rejected, Unavailable, Uncertain
 from timebell.providers.lines import one_line
 from timebell.version import __version__
 
@@ -71,13 +71,16 @@ class NoReply:
 class _Progress:
     """How far a call has come, as the library tells it on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, handover: Handover | None) -> None:
         self.was_handed_over = False
+        self._handover = handover
         self._connection: Any = None
 
     async def note(self, event: str, detail: Mapping[str, Any]) -> None:
         if event == _HANDED_OVER:
             self.was_handed_over = True
+            if self._handover is not None:
+                self._handover.begin()
         elif event == _CONNECTED:
             self._connection = detail["return_value"]
         elif event == _NOT_ENCRYPTED:
@@ -111,11 +114,13 @@ class HttpCaller:
         params: Mapping[str, str] | None = None,
         content: bytes = b"",
         body_bytes_max: int = BODY_BYTES_MAX,
+        handover: Handover | None = None,
     ) -> Reply | NoReply:
-        """One request and its answer, all of it within the timeout, and as much of its body as is asked for."""
+        """One request and its answer, all of it within the timeout, and as much of its body as is asked for. `handover`
+        is marked before the body is written."""
         seconds = timeout.total_seconds()
         deadline = asyncio.get_running_loop().time() + seconds
-        progress = _Progress()
+        progress = _Progress(handover)
         limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS_MAX))
         try:
             async with asyncio.timeout_at(deadline):

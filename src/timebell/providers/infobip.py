@@ -115,6 +115,7 @@ class Infobip:
             can_look_up=channel == "sms",
             reports=bool(self._logins),
             rate_per_second=rate_per_second,
+            marks_handover=True,
             timeout=deadline_around(timeout),
         )
 
@@ -141,6 +142,7 @@ class Infobip:
             timeout=self._timeout,
             headers=self._headers(),
             content=content,
+            handover=parcel.handover,
         )
         if isinstance(outcome, NoReply):
             return answer_to_silence(outcome)

@@ -51,5 +51,6 @@ class MailAccount:
                 **(headers or {}),
             },
             content=content,
+            handover=parcel.handover,
         )
         return answer_to_silence(outcome) if isinstance(outcome, NoReply) else outcome

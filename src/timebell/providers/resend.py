@@ -84,6 +84,7 @@ class Resend:
             key_lifetime=KEY_LIFETIME,
             reports=bool(webhook_secrets),
             rate_per_second=rate_per_second,
+            marks_handover=True,
             timeout=deadline_around(timeout),
         )
 

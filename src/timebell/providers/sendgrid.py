@@ -87,6 +87,7 @@ class SendGrid:
             channels=frozenset({"email"}),
             reports=bool(webhook_keys),
             rate_per_second=rate_per_second,
+            marks_handover=True,
             timeout=deadline_around(timeout),
         )
 

@@ -27,7 +27,7 @@ from aiosmtplib import (
 
 from timebell.clock import Clock, SystemClock
 from timebell.errors import ConfigurationError, InvalidInput
-from timebell.notify.provider import Answer, Blame, Parcel, Rejected, Sent, Traits
+from timebell.notify.provider import Answer, Blame, Handover, Parcel, Rejected, Sent, Traits
 from timebell.providers.deadlines import deadline_around
 from timebell.providers.mail import Mail, build_mail, read_address
 from timebell.providers.smtp_replies import (
@@ -88,8 +88,13 @@ class SmtpServer:
 class _Step:
     """How far a mail has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, handover: Handover) -> None:
         self.stage: Stage = "connect"
+        self._handover = handover
+
+    def hand_over(self) -> None:
+        self.stage = "content"
+        self._handover.begin()
 
 
 class Smtp:
@@ -118,6 +123,7 @@ class Smtp:
             channels=frozenset({"email"}),
             when_uncertain=server.when_uncertain,
             rate_per_second=server.rate_per_second,
+            marks_handover=True,
             timeout=deadline_around(server.timeout),
         )
 
@@ -135,7 +141,7 @@ class Smtp:
         except InvalidInput as error:
             detail = {"field": error.field, "text": without_addresses(str(error))}
             return Rejected(reason="not_mailable", blame=_BLAMED.get(error.field, "content"), detail=detail)
-        step = _Step()
+        step = _Step(parcel.handover)
         try:
             async with asyncio.timeout(self._server.timeout.total_seconds()):
                 return await self._send(mail, step)
@@ -181,8 +187,9 @@ async def _hand_over(connection: SMTP, mail: Mail, step: _Step) -> SMTPResponse:
     if protocol is None:
         raise SMTPServerDisconnected("the server is gone")
     # Written and awaited apart: only from the moment of the write on can the mail have been taken.
-    protocol.write(re.sub(rb"(?m)^\.", b"..", mail.content) + b".\r\n")
-    step.stage = "content"
+    content = re.sub(rb"(?m)^\.", b"..", mail.content) + b".\r\n"
+    step.hand_over()
+    protocol.write(content)
     reply = await protocol.read_response()
     if reply.code != _COMPLETED:
         raise SMTPDataError(reply.code, reply.message)
@@ -262,8 +269,8 @@ class _Connections:
             local_hostname=server.hello_name or _own_name(),
             timeout=None,
         )
-        await connection.connect()
         try:
+            await connection.connect()
             # Asked for now, since what the server supports decides what can be sent.
             if connection.is_ehlo_or_helo_needed:
                 await connection.ehlo()

@@ -56,6 +56,7 @@ class Webhook:
             key_lifetime=KEY_LIFETIME,
             rate_per_second=rate_per_second,
             is_per_host=True,
+            marks_handover=True,
             timeout=deadline_around(timeout),
         )
 
@@ -83,6 +84,7 @@ class Webhook:
             timeout=self._timeout,
             headers={"content-type": "application/json", **headers},
             content=body,
+            handover=parcel.handover,
         )
         return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome)
 

@@ -67,6 +67,7 @@ class WebPush:
             channels=frozenset({"push"}),
             when_uncertain="retry",
             is_per_host=True,
+            marks_handover=True,
             timeout=deadline_around(timeout),
         )
 
@@ -103,7 +104,12 @@ class WebPush:
             blame = _BLAMED.get(error.field, "content")
             return Rejected(reason="not_pushable", blame=blame, detail={"text": str(error)})
         outcome = await self._caller.call(
-            "POST", parcel.address, timeout=self._timeout, headers=headers, content=body
+            "POST",
+            parcel.address,
+            timeout=self._timeout,
+            headers=headers,
+            content=body,
+            handover=parcel.handover,
         )
         return answer_to_silence(outcome) if isinstance(outcome, NoReply) else _answer(outcome)
 

@@ -23,6 +23,7 @@ from timebell.notify.provider import (
     CHANNELS,
     Answer,
     Content,
+    Handover,
     Parcel,
     Provider,
     Rejected,
@@ -169,6 +170,20 @@ async def what_was_not_handed_over_is_certain(side: Counterpart) -> None:
             assert side.taken() == [], behaviour
 
 
+async def the_handover_is_marked_where_it_begins(side: Counterpart) -> None:
+    """Of what was cut off before that, it is known that it was not sent; so the mark must not come too late."""
+    if not side.provider.traits.marks_handover:
+        return
+    taken = side.parcel()
+    await _send(side, taken)
+    assert taken.handover.has_begun
+    for behaviour in ("hang", "down", "untrusted"):
+        if await _shows(side, behaviour):
+            parcel = _other(side.parcel(), 1)
+            await _send(side, parcel)
+            assert parcel.handover.has_begun == (behaviour == "hang"), behaviour
+
+
 async def one_delivery_has_one_key(side: Counterpart) -> None:
     """At every attempt, the one whose answer was lost among them; and another delivery has another."""
     if side.provider.traits.key_lifetime is None and not side.provider.traits.can_look_up:
@@ -246,6 +261,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     what_cannot_be_read_is_uncertain,
     no_answer_is_uncertain_in_time,
     what_was_not_handed_over_is_certain,
+    the_handover_is_marked_where_it_begins,
     one_delivery_has_one_key,
     a_look_up_finds_what_was_taken,
     hostile_text_stays_text,
@@ -276,4 +292,4 @@ async def _send(side: Counterpart, parcel: Parcel | None = None) -> Answer:
 def _other(parcel: Parcel, number: int) -> Parcel:
     """Another delivery to the same address."""
     delivery_id = UUID(int=parcel.delivery_id.int ^ number + 1)
-    return replace(parcel, delivery_id=delivery_id, key=str(delivery_id))
+    return replace(parcel, delivery_id=delivery_id, key=str(delivery_id), handover=Handover())

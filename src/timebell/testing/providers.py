@@ -48,6 +48,7 @@ class RecordingProvider:
 
     def take(self, parcel: Parcel) -> Sent:
         """The parcel arrives, unless its key shows that it has."""
+        parcel.handover.begin()
         if self._traits.key_lifetime is None or parcel.key not in self._keys:
             self.taken[parcel.address] += 1
         self._keys.add(parcel.key)

@@ -24,6 +24,7 @@ class MailServer:
         self.port = 0
         self.is_encrypted: list[bool] = []
         self.quit_count = 0
+        self.is_hanging = asyncio.Event()
 
     @property
     def connection_count(self) -> int:
@@ -38,6 +39,7 @@ class MailServer:
                 peer.transport.abort()
                 await asyncio.Event().wait()
             case "hang":
+                self.is_hanging.set()
                 await asyncio.Event().wait()
             case reply:
                 return reply
