@@ -77,6 +77,10 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
         "lock_timeout": "50ms",
         "now": NOW,
     }
+    visits: dict[str, object] = {
+        "visited_slots": fence["slots"],
+        "visited_epochs": [2] * len(jobs),
+    }
     ending = columns(20, versions=1, states="dead", attempts=1) | columns(
         20, reasons=None, error_classes=None, errors=None, fingerprints=None, started_ats=None
     )
@@ -103,11 +107,13 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "tenant": None,
             "passed_over": None,
             "queue": None,
+            "visited_kinds": None,
+            "left_kinds": None,
         },
-        "start_jobs": {"ids": ids, "version": 1, "suspicion": 0, **fence},
+        "start_jobs": {"ids": ids, "version": 1, "suspicion": 0, **fence, **visits},
         "finish_jobs": {"ids": ids, "version": 1, "firsts": [1], "started_ats": [None], **fence},
-        "end_jobs": {"ids": ids, **ending, **fence},
-        "retry_jobs": {"ids": ids, **retrying, **fence},
+        "end_jobs": {"ids": ids, **ending, **fence, **visits},
+        "retry_jobs": {"ids": ids, **retrying, **fence, **visits},
         "lock_job": {"id": one, "version": 1, "epoch": 1, "incarnation": 1, "now": NOW},
         "lock_free_jobs": {"ids": ids},
         "give_back_jobs": {"ids": ids, "versions": [1] * 20, "crash_counts": [0] * 20, "incarnation": 1},
@@ -119,7 +125,11 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "now": NOW,
         },
         "beat_job": {"id": one, "version": 1, "incarnation": 1, "cursor": None},
-        "park_jobs": {"ids": ids, **{name: fence[name] for name in ("slots", "epochs", "incarnation")}},
+        "park_jobs": {
+            "ids": ids,
+            **{name: fence[name] for name in ("slots", "epochs", "incarnation")},
+            **visits,
+        },
         "unpark_jobs": {"slots": list(range(256)), "limit": 1000},
         "read_next_due": {"after": NOW},
         "read_payload": {"id": one, "version": 1},

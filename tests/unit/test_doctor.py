@@ -13,6 +13,7 @@ import pytest
 from timebell.cli import doctor
 from timebell.cli.doctor import (
     _database_timezones,
+    _handlers,
     _planned_timezones,
     _schedules,
     _secrets,
@@ -98,3 +99,12 @@ def test_secrets_that_others_may_read_are_a_failure(tmp_path: Path) -> None:
     (tmp_path / "secret_key.json").chmod(0o644)
     found = _secrets(tmp_path)
     assert (found.verdict, "secret_key.json" in found.found) == ("fail", True)
+
+
+def test_a_kind_that_nobody_can_run_is_named_with_what_to_do() -> None:
+    assert _handlers({}).verdict == "ok"
+    finding = _handlers({"hello.ring": 4, "other.run": 1})
+    assert finding.verdict == "warn"
+    assert "hello.ring (4 due), other.run (1 due)" in finding.found
+    assert finding.remedy is not None
+    assert "start the program" in finding.remedy

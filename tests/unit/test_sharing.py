@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timebell.errors import InvalidInput
-from timebell.rules.sharing import SlotMoves, balance_slots, share_permits
+from timebell.rules.sharing import SlotMoves, balance_slots, share_permits, visited_kinds
 
 QUICK = settings(max_examples=20, deadline=None)
 SLOTS = 256
@@ -226,3 +226,33 @@ def test_a_single_permit_goes_round_as_the_turn_moves_on() -> None:
 def test_holdings_without_sense_are_refused_by_field(limit: int, holdings: Holdings, field: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{field}: "):
         share_permits(limit, holdings, 1)
+
+
+kind_sets = st.frozensets(st.sampled_from("abcd"))
+
+
+@QUICK
+@given(
+    st.dictionaries(st.integers(1, 9), st.none() | kind_sets, min_size=1),
+    st.lists(st.none() | st.integers(1, 9), min_size=1, max_size=16),
+)
+def test_what_an_owner_leaves_is_looked_for_by_exactly_one_that_can_run_it(
+    kinds: dict[int, frozenset[str] | None], some: list[int | None]
+) -> None:
+    owners = {slot: some[slot % len(some)] for slot in range(SLOTS)}
+    visits = {me: visited_kinds(owners, kinds, me) for me in kinds}
+    for slot, owner in owners.items():
+        known = None if owner is None else kinds.get(owner)
+        for kind in "abcd":
+            comes = [me for me in kinds if kind in visits[me].get(slot, ())]
+            able = [me for me, each in kinds.items() if each is not None and kind in each]
+            assert set(comes) <= set(able)
+            assert len(comes) == bool(able and known is not None and kind not in known)
+
+
+def test_those_who_can_share_what_others_leave() -> None:
+    kinds = {1: frozenset("a"), 2: frozenset("b"), 3: frozenset("b")}
+    owners: Owners = dict.fromkeys(range(SLOTS), 1)
+    visits = [visited_kinds(owners, kinds, me) for me in (2, 3)]
+    assert [len(each) for each in visits] == [128, 128]
+    assert not visits[0].keys() & visits[1].keys()

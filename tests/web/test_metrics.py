@@ -157,6 +157,16 @@ async def test_depth_is_what_the_tables_hold(watched: Watched) -> None:
     assert (found["timebell_queue_due"][("work",)], found["timebell_queue_future"][("work",)]) == (3, 2)
     assert found["timebell_queue_late_seconds"][("work",)] == pytest.approx(30)
     assert found["timebell_nodes"] == {(): 1}
+    assert found.get("timebell_kind_left", {}) == {}
+
+
+async def test_jobs_that_nobody_can_run_are_counted_by_kind(watched: Watched) -> None:
+    for _ in range(3):
+        await watched.enqueue(due_at=watched.harness.clock.now)
+    async with watched.harness.bell.database.transaction() as session:
+        await session.execute("UPDATE timebell.nodes SET kinds = '{}'")
+    found = await watched.read()
+    assert found["timebell_kind_left"] == {("office.act",): 3}
 
 
 @pytest.mark.req("R-9.2", "A-9.4", "J-12.1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -285,7 +285,7 @@ async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Find
         async with open_bell(place, settings, Registry([BUILT_IN])) as bell:
             insights = Insights(bell.database, SystemClock())
             health, used = await insights.health(), await insights.timezones()
-            parked = await insights.parked_schedules()
+            parked, left = await insights.parked_schedules(), await insights.left_kinds()
     except _FAILURES as error:
         # The error's own text names the remedy.
         return [Finding(name="schema", verdict="fail", found=str(error) or type(error).__name__)]
@@ -293,6 +293,7 @@ async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Find
     return [
         fits,
         _nodes(health),
+        _handlers(left),
         _lateness(health),
         _log(health, settings),
         _snapshot(health),
@@ -312,6 +313,18 @@ def _nodes(health: Health) -> Finding:
         else "wait for a lease to pass; if it stays so, look at the logs of the nodes"
     )
     return Finding(name="nodes", verdict="warn", found=found, remedy=remedy)
+
+
+def _handlers(left: Mapping[str, int]) -> Finding:
+    if not left:
+        return Finding(name="handlers", verdict="ok", found="a living node can run every kind that is due")
+    listed = ", ".join(f"{kind} ({count} due)" for kind, count in left.items())
+    return Finding(
+        name="handlers",
+        verdict="warn",
+        found=f"no living node has a handler for {listed}",
+        remedy="start the program whose App brings that handler; what is due runs at once then",
+    )
 
 
 def _lateness(health: Health) -> Finding:

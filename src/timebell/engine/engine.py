@@ -65,6 +65,7 @@ class Engine:
             lease_seconds=settings.lease_seconds,
             margin_seconds=settings.lease_margin_seconds,
             is_alone=is_alone,
+            kinds=bell.registry.handlers,
         )
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
         self.planner = Planner(bell)
@@ -201,6 +202,7 @@ class Engine:
         # A half-open connection must not outlast the lease in silence.
         async with asyncio.timeout(self.bell.settings.lease_seconds / 3), self._lease_session() as session:
             await self.node.tick(session, self.timekeeper.now())
+        self.bell.kinds_alive.note(self.node.kinds_alive())
         if self.node.has_news:
             self.bell.wakeups.announce()
 

@@ -45,6 +45,7 @@ class Entry:
         "id",
         "incarnation",
         "is_cautious",
+        "is_visited",
         "lane",
         "may_be_marked",
         "pair",
@@ -70,6 +71,8 @@ class Entry:
         self.incarnation = 0
         self.epoch = 0
         self.is_cautious = False
+        # Whether its slot is another node's, which has no handler for it; the epoch is that of the other then.
+        self.is_visited = False
         # Leave to call what the job depends on, where it names that before it runs.
         self.call: Call | None = None
         # Whether the row may say that its start was marked: it does, or nobody heard whether it does.

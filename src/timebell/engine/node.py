@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from timebell.clock import Clock
-from timebell.db.pool import Session
+from timebell.db.pool import Row, Session
 from timebell.engine.store import EngineStore
-from timebell.rules.sharing import balance_slots
+from timebell.rules.sharing import balance_slots, visited_kinds
 
 _SURVIVED_MAX = 16
 
@@ -33,6 +34,8 @@ class SlotUser(Protocol):
     def slots_taken(self, slots: set[int]) -> None: ...
 
     def slots_leaving(self, slots: set[int]) -> None: ...
+
+    def slots_visited(self, visits: Mapping[int, frozenset[str]]) -> None: ...
 
     def slots_lost(self) -> None: ...
 
@@ -60,6 +63,7 @@ class Node:
         lease_seconds: float,
         margin_seconds: float,
         is_alone: bool = False,
+        kinds: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._clock = clock
@@ -74,10 +78,15 @@ class Node:
         # The lives that this process had before, the latest first, and what all nodes say of theirs.
         self._survived: list[int] = []
         self._survivors: frozenset[int] = frozenset()
+        self._kinds = frozenset(kinds)
+        self._kinds_of: dict[int, frozenset[str] | None] = {}
+        self._visits: dict[int, tuple[Ownership, frozenset[str]]] = {}
         self.name = name
         self.incarnation = 0
         self.alive: frozenset[int] = frozenset()
         self.owned: dict[int, Ownership] = {}
+        # What other nodes can run and this one cannot: they visit its slots for it.
+        self.left_kinds: frozenset[str] = frozenset()
         # Whether the last round did something that other nodes should act on: come, bury, or let slots go.
         self.has_news = False
 
@@ -102,6 +111,40 @@ class Node:
         """None where nothing of ours may start: the slot is another node's, or is being given away."""
         return None if slot in self._leaving else self.owned.get(slot)
 
+    def visit(self, slot: int, kind: str) -> Ownership | None:
+        """Under which epoch of another node's slot we may mark a job that its owner has no handler for, if we may.
+
+        What its owner ran there was not of this kind, so nothing in it is under suspicion.
+        """
+        ownership, kinds = self._visits.get(slot, (None, frozenset[str]()))
+        return ownership if kind in kinds else None
+
+    def slots(self) -> list[int]:
+        """All that we read in, our own and those of others."""
+        return sorted(self.owned.keys() | self._visits.keys())
+
+    def fence(self, jobs: Iterable[tuple[int, str]]) -> dict[str, object]:
+        """The epochs under which we may write to jobs, given by slot and kind, that nobody has started."""
+        owned: dict[int, int] = {}
+        visited: dict[int, int] = {}
+        for slot, kind in jobs:
+            visit = self.visit(slot, kind)
+            if slot in self.owned:
+                owned[slot] = self.owned[slot].epoch
+            elif visit is not None:
+                visited[slot] = visit.epoch
+        return {
+            "slots": list(owned.keys()),
+            "epochs": list(owned.values()),
+            "visited_slots": list(visited.keys()),
+            "visited_epochs": list(visited.values()),
+            "incarnation": self.incarnation,
+        }
+
+    def kinds_alive(self) -> frozenset[str]:
+        """All that some living node says it can run."""
+        return self._kinds | self.left_kinds
+
     async def tick(self, session: Session, now: datetime) -> None:
         """One round: prolong the lease or begin a new life, bury who is dead, move towards an even share."""
         self.has_news = False
@@ -118,6 +161,7 @@ class Node:
                 version=self._version,
                 lease_seconds=self._lease_seconds,
                 survived=self._survived,
+                kinds=sorted(self._kinds),
             )
             self.has_news = True
         self._start_until = sent + self._lease_seconds - self._margin_seconds
@@ -126,13 +170,14 @@ class Node:
         )
         self.has_news = self.has_news or bool(buried)
         self._is_alone = False
-        rows = await self._store.read_nodes(session)
+        rows = await self._store.read_nodes(session, known=list(self._kinds_of))
         alive = frozenset(row["incarnation"] for row in rows)
         self._note_far({row["incarnation"]: row["far_until"] for row in rows if row["far_until"] is not None})
         if self.incarnation not in alive:
             self._die()
             return
         self._trust(frozenset(life for row in rows for life in row["survived"]))
+        self._note_kinds(rows)
         died, self.alive = self.alive - alive, alive
         if died and self._user is not None:
             self._user.nodes_died()
@@ -144,6 +189,20 @@ class Node:
         for ownership in self.owned.values():
             if ownership.abandoned_by in survivors:
                 ownership.suspect_until = None
+
+    def _note_kinds(self, rows: Iterable[Row]) -> None:
+        """Remember what each life can run; of those that are known it was not told again."""
+        known = self._kinds_of
+        self._kinds_of = {
+            row["incarnation"]: known[row["incarnation"]]
+            if row["incarnation"] in known
+            else None
+            if row["kinds"] is None
+            else frozenset(row["kinds"])
+            for row in rows
+        }
+        told = [kinds for kinds in self._kinds_of.values() if kinds is not None]
+        self.left_kinds = frozenset().union(*told) - self._kinds
 
     def _note_far(self, far: dict[int, datetime]) -> None:
         """Remember since when each lease that lasts for ages has stood as it is."""
@@ -166,6 +225,7 @@ class Node:
         self.incarnation = 0
         self._start_until = float("-inf")
         self.owned.clear()
+        self._visits.clear()
         self._leaving.clear()
         if self._user is not None:
             self._user.slots_lost()
@@ -174,6 +234,7 @@ class Node:
         rows = await self._store.read_slots(session)
         self._reconcile({row["slot"]: row["epoch"] for row in rows if row["owner"] == self.incarnation})
         owners = {row["slot"]: row["owner"] for row in rows}
+        epochs = {row["slot"]: row["epoch"] for row in rows}
         moves = balance_slots(owners, sorted(self.alive), self.incarnation)
         if moves.take:
             rows = await self._store.take_slots(session, incarnation=self.incarnation, slots=moves.take)
@@ -189,12 +250,24 @@ class Node:
             self._user.slots_leaving(leaving - self._leaving)
             self._user.slots_taken((self._leaving - leaving) & self.owned.keys())
         self._leaving = leaving
+        self._visit_others(owners, epochs)
         if leaving:
             await self._release(session, leaving)
 
     def _taken(self, epoch: int, abandoned_by: int | None, now: datetime) -> Ownership:
         is_suspect = abandoned_by is not None and abandoned_by not in self._survivors
         return Ownership(epoch, now if is_suspect else None, abandoned_by)
+
+    def _visit_others(self, owners: Mapping[int, int | None], epochs: Mapping[int, int]) -> None:
+        """Come for what others leave. Nobody leaves anything where all nodes have the same handlers."""
+        if not self._visits and all(
+            kinds is None or kinds >= self._kinds for kinds in self._kinds_of.values()
+        ):
+            return
+        visits = visited_kinds(owners, self._kinds_of, self.incarnation)
+        self._visits = {slot: (Ownership(epochs[slot]), kinds) for slot, kinds in visits.items()}
+        if self._user is not None:
+            self._user.slots_visited(visits)
 
     def _reconcile(self, mine: dict[int, int]) -> None:
         """What the table says is ours is ours, also where the answer to taking or releasing it was lost."""
@@ -226,3 +299,4 @@ class Node:
             self.incarnation = 0
             self._start_until = float("-inf")
             self.owned.clear()
+            self._visits.clear()

@@ -33,6 +33,7 @@ _PLENTY_SECONDS = 0.1
 # How long after its due instant a job may be committed and still be found by the next look behind the cursor.
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
+_BETWEEN = "\x1f"
 _PASSED_OVER_MAX = 100
 _REST = 9
 _REST_SECONDS_MAX = 4.0
@@ -93,6 +94,8 @@ class Reader:
         self._sweep_seconds = settings.sweep_seconds
         self._full_sweep_seconds = settings.full_sweep_seconds
         self._cursors: dict[Place, Position] = {}
+        # The slots of others in which we look for some kinds, each kind between two marks.
+        self._visited: dict[int, str] = {}
         self._coming = Scan()
         self._hinted = Scan()
         self._recent = Scan()
@@ -112,24 +115,44 @@ class Reader:
 
     def take(self, slots: Iterable[int]) -> None:
         """Begin with slots of ours from their first row on."""
+        slots = list(slots)
+        for slot in slots:
+            self._visited.pop(slot, None)
         places = {(slot, lane): (_BEGINNING, _FIRST_ID) for slot in slots for lane in _LANES}
         self._cursors.update(places)
         self._coming.begin(places)
 
+    def visit(self, visits: Mapping[int, frozenset[str]]) -> set[int]:
+        """Read these kinds in slots of others, and no longer what was visited and is not among them; answers with
+        the slots that are left."""
+        visited = {
+            slot: f"{_BETWEEN}{_BETWEEN.join(sorted(kinds))}{_BETWEEN}" for slot, kinds in visits.items()
+        }
+        left = self._visited.keys() - visited.keys()
+        self.drop(left)
+        changed = [slot for slot, kinds in visited.items() if self._visited.get(slot) != kinds]
+        self.take(changed)
+        self._visited = visited
+        return left
+
     def drop(self, slots: set[int]) -> None:
+        for slot in slots & self._visited.keys():
+            del self._visited[slot]
         for scan in (self._coming, self._hinted, self._recent, self._full, *self._overflowed):
             scan.drop(slots)
         for place in [place for place in self._cursors if place[0] in slots]:
             del self._cursors[place]
 
     def hint(self, hints: Hints) -> Hints:
-        """Take the hints for slots of ours; the rest is for other nodes."""
+        """Take the hints for slots of ours; the rest is for other nodes, and so is what more than one node reads."""
         every = hints.get(_EVERY_SLOT)
         mine = {slot: at for slot, at in hints.items() if (slot, NORMAL) in self._cursors}
         if every is not None:
             merge(mine, dict.fromkeys({slot for slot, _ in self._cursors}, every))
         self._hinted.begin({(slot, lane): (at, _FIRST_ID) for slot, at in mine.items() for lane in _LANES})
-        return {slot: at for slot, at in hints.items() if slot not in mine}
+        if self._node.left_kinds:
+            return hints
+        return {slot: at for slot, at in hints.items() if slot not in mine or slot in self._visited}
 
     def revisit(self, slot: int, run_at: datetime, seconds: float) -> None:
         """Look again soon: the row was not to be had just now."""
@@ -219,7 +242,7 @@ class Reader:
             return
         is_behind = scan is self._recent or scan is self._full
         until = self._timekeeper.now() + (timedelta(0) if is_behind else self._ahead)
-        asked = dict(scan.pending)
+        asked, visited = dict(scan.pending), dict(self._visited)
         rows_max = self._rows_max
         if scan.pair is not None:
             rows_max = min(rows_max, self._held.room(scan.pair))
@@ -237,6 +260,8 @@ class Reader:
                 tenant=tenant,
                 queue=queue,
                 passed_over=passed_over,
+                visited_kinds=[visited.get(slot) for slot, _ in asked] if visited else (),
+                left_kinds=sorted(self._node.left_kinds),
             )
             if rows and self._timekeeper.is_set_back(_EPOCH + rows[0]["told_us"] * _MICROSECOND, began):
                 # What is read now must not count as due by what the clock said before.
@@ -249,6 +274,13 @@ class Reader:
         finally:
             self._held.read_ends()
         self._plenty_until = self._timekeeper.monotonic() + _PLENTY_SECONDS
+        if visited != self._visited:
+            # Where other kinds are meant by now, what was read says nothing about those.
+            asked = {
+                place: at
+                for place, at in asked.items()
+                if visited.get(place[0]) == self._visited.get(place[0])
+            }
         ended = scan.absorb(asked, rows, per_slot)
         # At first a little is wanted soon. Where that was not all there is, the next read is larger, so that it brings
         # enough to run while the one after it is under way.
@@ -296,7 +328,9 @@ class Reader:
             # It runs here, or is being settled; also where an earlier life of this node began it.
             return
         elif started_by not in self._node.alive:
-            self.orphans.append(row)
+            # In a slot that is only visited its owner takes it up.
+            if row["slot"] not in self._visited:
+                self.orphans.append(row)
         elif started_by == self._node.incarnation:
             # Marked by us, but the answer was lost: nobody runs it.
             self.strays.append(row)

@@ -27,13 +27,23 @@ _PARTITION_MISSING = "23514"
 
 def fence(entries: Iterable[Entry], incarnation: int, lock_timeout: str = _LOCK_TIMEOUT) -> dict[str, object]:
     """Who writes, and under which epochs: a slot that has moved on refuses its own rows and no others."""
-    epochs = {entry.slot: entry.epoch for entry in entries}
+    epochs: dict[int, int] = {}
+    for entry in entries:
+        # One that was marked when we owned the slot before, or visited it, needs no epoch to be settled.
+        if not entry.is_visited and entry.epoch > epochs.get(entry.slot, -1):
+            epochs[entry.slot] = entry.epoch
     return {
         "slots": list(epochs.keys()),
         "epochs": list(epochs.values()),
         "incarnation": incarnation,
         "lock_timeout": lock_timeout,
     }
+
+
+def visits(entries: Iterable[Entry]) -> dict[str, object]:
+    """The slots of others among them, under whose epochs the owner is one that leaves these jobs."""
+    epochs = {entry.slot: entry.epoch for entry in entries if entry.is_visited}
+    return {"visited_slots": list(epochs.keys()), "visited_epochs": list(epochs.values())}
 
 
 class Settler:
@@ -184,6 +194,8 @@ class Settler:
         first = group[0]
         entries = [each.entry for each in group]
         guard = fence(entries, first.entry.incarnation)
+        if first.verdict != "done":
+            guard |= visits(entries)
         if first.verdict == "retry":
             return await self._apply_retries(session, group, guard)
         if first.verdict == "end":

@@ -17,16 +17,14 @@ from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
 from timebell.engine.node import Node
-from timebell.engine.settler import Settler, fence
+from timebell.engine.settler import Settler, fence, visits
 from timebell.engine.settling import Settlement, end_unstarted, snooze_unstarted
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.turnstiles import Probation, Solitude, Turnstile
 from timebell.kernel.app import Handler, Registry
 from timebell.kernel.destinations import Destinations
-from timebell.logs import Logger
-
-log = Logger("timebell.starter")
+from timebell.kernel.kinds_alive import KindsAlive
 
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
@@ -45,6 +43,7 @@ class Starter:
         database: Database,
         store: EngineStore,
         registry: Registry,
+        kinds_alive: KindsAlive,
         node: Node,
         held: Held,
         limits: Limits,
@@ -61,6 +60,7 @@ class Starter:
         self._database = database
         self._store = store
         self._registry = registry
+        self._kinds_alive = kinds_alive
         self._node = node
         self._held = held
         self._limits = limits
@@ -81,7 +81,6 @@ class Starter:
         self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
         self._fresh_since = 0.0
-        self._unknown_kinds: set[str] = set()
         self.marking_count = 0
         self.is_stopping = False
 
@@ -91,11 +90,15 @@ class Starter:
         One that cannot begin here at all needs no room: it is chosen to be let go of.
         """
         entry.handler = None
+        kind = entry.row["kind"]
         ownership = self._node.ownership(entry.slot)
+        entry.is_visited = ownership is None
         if ownership is None:
-            return True
+            ownership = self._node.visit(entry.slot, kind)
+            if ownership is None:
+                return True
         entry.incarnation, entry.epoch = self._node.incarnation, ownership.epoch
-        handler = entry.handler = self._registry.handlers.get(entry.row["kind"])
+        handler = entry.handler = self._registry.handlers.get(kind)
         if handler is None:
             return True
         until = ownership.suspect_until
@@ -153,14 +156,19 @@ class Starter:
     def _let_go(self, entry: Entry) -> None:
         """Its slot is not ours, or its kind is unknown here: in memory it would take the place of one that can run."""
         kind = entry.row["kind"]
-        if kind not in self._registry.handlers and kind not in self._unknown_kinds:
-            self._unknown_kinds.add(kind)
-            log.warning("no handler for this kind on this node", kind=kind)
+        if kind not in self._registry.handlers and kind not in self._node.left_kinds:
+            self._kinds_alive.ask(kind)
         self._held.forget(entry)
 
     def _must_mark(self, entry: Entry, handler: Handler) -> bool:
-        """A step is never plain: its agenda may have moved on, and the mark asks. So it does after a long wait."""
-        if handler.mode == "external" or entry.row["crash_count"] > 0 or entry.is_cautious:
+        """A step is never plain: its agenda may have moved on, and the mark asks. So it does after a long wait, and
+        in the slot of another, where nothing but the mark says that the job is ours."""
+        if (
+            handler.mode == "external"
+            or entry.row["crash_count"] > 0
+            or entry.is_cautious
+            or entry.is_visited
+        ):
             return True
         if handler.mode != "plain":
             return False
@@ -237,7 +245,7 @@ class Starter:
                     ids=[entry.id for entry in group],
                     version=group[0].version,
                     suspicion=1 if group[0].is_cautious else 0,
-                    fence=fence(group, group[0].incarnation),
+                    fence=fence(group, group[0].incarnation) | visits(group),
                 )
         except asyncpg.LockNotAvailableError:
             if len(group) == 1:

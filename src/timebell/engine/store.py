@@ -10,6 +10,9 @@ from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
 from timebell.kernel.statements import Columns, Statements
 
+# Whoever acts on slots of its own alone need not say that it visits none.
+_NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
+
 
 class EngineStore(Statements):
     """Every statement that the loops send. Whoever writes jobs says who it is and which epochs it acts under."""
@@ -17,7 +20,14 @@ class EngineStore(Statements):
     queries = load_queries("timebell.engine.sql")
 
     async def register_node(
-        self, session: Session, *, node: str, version: str, lease_seconds: float, survived: Sequence[int] = ()
+        self,
+        session: Session,
+        *,
+        node: str,
+        version: str,
+        lease_seconds: float,
+        kinds: Sequence[str],
+        survived: Sequence[int] = (),
     ) -> int:
         rows = await self._run(
             session,
@@ -26,6 +36,7 @@ class EngineStore(Statements):
             version=version,
             lease_seconds=lease_seconds,
             survived=list(survived),
+            kinds=list(kinds),
         )
         incarnation: int = rows[0]["incarnation"]
         return incarnation
@@ -43,8 +54,8 @@ class EngineStore(Statements):
         )
         return [row["incarnation"] for row in rows]
 
-    async def read_nodes(self, session: Session) -> Sequence[Row]:
-        return await self._run(session, "read_nodes")
+    async def read_nodes(self, session: Session, *, known: Sequence[int]) -> Sequence[Row]:
+        return await self._run(session, "read_nodes", known=list(known))
 
     async def read_slots(self, session: Session) -> Sequence[Row]:
         return await self._run(session, "read_slots")
@@ -69,6 +80,8 @@ class EngineStore(Statements):
         tenant: str | None = None,
         queue: str | None = None,
         passed_over: Sequence[tuple[str, str]] = (),
+        visited_kinds: Sequence[str | None] = (),
+        left_kinds: Sequence[str] = (),
     ) -> Sequence[Row]:
         return await self._run(
             session,
@@ -82,6 +95,8 @@ class EngineStore(Statements):
             per_slot=per_slot,
             tenant=tenant,
             queue=queue,
+            visited_kinds=list(visited_kinds) or None,
+            left_kinds=list(left_kinds) or None,
         )
 
     async def read_next_due(self, session: Session, *, after: datetime) -> Sequence[Row]:
@@ -94,7 +109,14 @@ class EngineStore(Statements):
     async def start_jobs(
         self, session: Session, *, ids: list[UUID], version: int, suspicion: int, fence: Mapping[str, object]
     ) -> Sequence[Row]:
-        return await self._run(session, "start_jobs", ids=ids, version=version, suspicion=suspicion, **fence)
+        return await self._run(
+            session,
+            "start_jobs",
+            ids=ids,
+            version=version,
+            suspicion=suspicion,
+            **(_NO_VISITS | dict(fence)),
+        )
 
     async def lock_agenda_row(self, session: Session, *, tenant: str, subject: str) -> None:
         await self._run(session, "lock_agenda_row", tenant=tenant, subject=subject)
@@ -136,12 +158,13 @@ class EngineStore(Statements):
         return ids if finished is None else finished
 
     async def end_jobs(self, session: Session, *, columns: Columns, fence: Mapping[str, object]) -> set[UUID]:
-        return {row["id"] for row in await self._run(session, "end_jobs", **columns, **fence)}
+        rows = await self._run(session, "end_jobs", **columns, **(_NO_VISITS | dict(fence)))
+        return {row["id"] for row in rows}
 
     async def retry_jobs(
         self, session: Session, *, columns: Columns, fence: Mapping[str, object]
     ) -> Sequence[Row]:
-        return await self._run(session, "retry_jobs", **columns, **fence)
+        return await self._run(session, "retry_jobs", **columns, **(_NO_VISITS | dict(fence)))
 
     async def recover_jobs(
         self, session: Session, *, ids: list[UUID], slots: list[int], epochs: list[int], incarnation: int
@@ -186,12 +209,8 @@ class EngineStore(Statements):
         )
         return rows[0] if rows else None
 
-    async def park_jobs(
-        self, session: Session, *, ids: list[UUID], slots: list[int], epochs: list[int], incarnation: int
-    ) -> set[UUID]:
-        rows = await self._run(
-            session, "park_jobs", ids=ids, slots=slots, epochs=epochs, incarnation=incarnation
-        )
+    async def park_jobs(self, session: Session, *, ids: list[UUID], fence: Mapping[str, object]) -> set[UUID]:
+        rows = await self._run(session, "park_jobs", ids=ids, **(_NO_VISITS | dict(fence)))
         return {row["id"] for row in rows}
 
     async def unpark_jobs(self, session: Session, *, slots: Sequence[int], limit: int) -> Sequence[Row]:

@@ -7,7 +7,7 @@ in `attempts` and `background`; nothing else goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -90,6 +90,7 @@ class Worker:
             database=bell.database,
             store=store,
             registry=bell.registry,
+            kinds_alive=bell.kinds_alive,
             node=node,
             held=self.held,
             limits=self._limits,
@@ -192,7 +193,7 @@ class Worker:
             pauses = await self._store.read_pauses(session)
             self._unpark = self._unpark or bool(self._pauses - pauses)
             self._pauses = pauses
-            if self._unpark and self._node.owned:
+            if self._unpark and self._node.slots():
                 await self._bring_back(session)
         self._executor.failures.remind()
         self.woken.set()
@@ -206,7 +207,7 @@ class Worker:
         """Take parked jobs up again. Whoever asks for it meanwhile is not answered by this statement."""
         self._unpark, is_over = False, False
         try:
-            rows = await self._store.unpark_jobs(session, slots=sorted(self._node.owned), limit=_UNPARK_MAX)
+            rows = await self._store.unpark_jobs(session, slots=self._node.slots(), limit=_UNPARK_MAX)
             is_over = len(rows) < _UNPARK_MAX and all(row["is_back"] for row in rows)
         finally:
             self._unpark = self._unpark or not is_over
@@ -244,13 +245,10 @@ class Worker:
         try:
             async with self._database.connection() as session:
                 # Not before: the slots may move while a connection is waited for.
-                slots = sorted({entry.slot for entry in entries} & self._node.owned.keys())
                 parked = await self._store.park_jobs(
                     session,
                     ids=[entry.id for entry in entries],
-                    slots=slots,
-                    epochs=[self._node.owned[slot].epoch for slot in slots],
-                    incarnation=self._node.incarnation,
+                    fence=self._node.fence((entry.slot, entry.row["kind"]) for entry in entries),
                 )
         finally:
             for entry in entries:
@@ -273,6 +271,10 @@ class Worker:
         if slots:
             self._reader.drop(slots)
             self.held.drop_slots(slots)
+
+    def slots_visited(self, visits: Mapping[int, frozenset[str]]) -> None:
+        self.held.drop_slots(self._reader.visit(visits))
+        self.woken.set()
 
     def slots_lost(self) -> None:
         self.slots_leaving(_EVERY_SLOT)

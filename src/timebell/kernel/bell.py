@@ -20,6 +20,7 @@ from timebell.kernel.app import Registry
 from timebell.kernel.aside import Aside
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import JobWriter, encode_payload
+from timebell.kernel.kinds_alive import KindsAlive
 from timebell.kernel.models import (
     REASON_MAX,
     AgendaDiff,
@@ -70,8 +71,9 @@ class Timebell:
         self.aside = Aside()
         self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
         self.store = Store(self.clock)
+        self.kinds_alive = KindsAlive(database, self.store, self.clock.monotonic)
         self._ids = Ids(self.chance)
-        self._catalogue = Catalogue(self.registry, self.store)
+        self._catalogue = Catalogue(self.registry, self.store, self.kinds_alive)
         self._jobs = JobWriter(self.store, self._catalogue, self._ids, self.settings)
         self.agendas = AgendaWriter(self.store, self._catalogue, self._ids, self.settings)
         self.schedules = Schedules(
@@ -88,6 +90,7 @@ class Timebell:
 
     async def close(self) -> None:
         self.aside.close()
+        await self.kinds_alive.close()
         await self.wakeups.close()
 
     @asynccontextmanager

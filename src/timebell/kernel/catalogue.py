@@ -5,6 +5,7 @@ from __future__ import annotations
 from timebell.db.pool import Session
 from timebell.errors import UnknownKind, UnknownQueue
 from timebell.kernel.app import Registry
+from timebell.kernel.kinds_alive import KindsAlive
 from timebell.kernel.models import check_queue
 from timebell.kernel.store import Store
 
@@ -14,7 +15,8 @@ _REMEMBERED_MAX = 10_000
 class Catalogue:
     """Checks names against the registry, then against the database; what it found there it remembers."""
 
-    def __init__(self, registry: Registry, store: Store) -> None:
+    def __init__(self, registry: Registry, store: Store, kinds_alive: KindsAlive) -> None:
+        self._kinds_alive = kinds_alive
         self._registry = registry
         self._store = store
         self._queue_of_kind = {kind: handler.queue for kind, handler in registry.handlers.items()}
@@ -56,6 +58,7 @@ class Catalogue:
             default = row["queue"]
             if len(self._queue_of_kind) < _REMEMBERED_MAX:
                 self._queue_of_kind[kind] = default
+        self._kinds_alive.ask(kind)
         if queue is None:
             return default
         await self.check_queue(session, queue)

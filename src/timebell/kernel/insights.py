@@ -58,6 +58,7 @@ ALIKE_MAX = 10_000
 ENTRIES_MAX = 500
 EVENTS_MAX = 100
 LISTED_MAX = 1_000
+LEFT_KINDS_MAX = 20
 MINUTES_MAX = 24 * 60
 
 _SLOT_ROWS_MAX = COUNT_MAX // (256 * 3)
@@ -315,6 +316,14 @@ class Insights:
         """The nodes that are alive."""
         async with self._database.connection() as session:
             return [NodeLine(**row) for row in await self._store.list_nodes(session)]
+
+    async def left_kinds(self) -> dict[str, int]:
+        """Kinds that no living node has a handler for, with how many of their jobs are due, the most first."""
+        async with self._database.connection() as session:
+            rows = await self._store.count_left(
+                session, slot_rows_max=_SLOT_ROWS_MAX, kinds_max=LEFT_KINDS_MAX
+            )
+        return {row["kind"]: row["due_count"] for row in rows}
 
     async def breakers(self) -> list[BreakerLine]:
         """The circuit breakers that are not closed."""

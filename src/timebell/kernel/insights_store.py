@@ -51,6 +51,9 @@ class InsightsStore(Statements):
             session, "count_due", tenant=tenant, slot_rows_max=slot_rows_max, rows_max=rows_max
         )
 
+    async def count_left(self, session: Session, *, slot_rows_max: int, kinds_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_left", slot_rows_max=slot_rows_max, kinds_max=kinds_max)
+
     async def count_future(self, session: Session, *, tenant: str | None, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "count_future", tenant=tenant, rows_max=rows_max)
 

@@ -159,6 +159,9 @@ class Store(Statements):
     async def declare_queues(self, session: Session, *, columns: Columns) -> None:
         await self._run(session, "declare_queues", **columns)
 
+    async def read_kinds_left(self, session: Session, *, kinds: list[str]) -> list[str]:
+        return [row["kind"] for row in await self._run(session, "read_kinds_left", kinds=kinds)]
+
     async def declare_kinds(self, session: Session, *, payload_bytes_max: int, columns: Columns) -> None:
         await self._run(session, "declare_kinds", payload_bytes_max=payload_bytes_max, **columns)
 

@@ -49,6 +49,29 @@ def _slot_targets(slot_count: int, held: Mapping[int, int]) -> dict[int, int]:
     return {node: share + (rank < odd) for rank, node in enumerate(ranking)}
 
 
+def visited_kinds(
+    owners: Mapping[int, int | None], kinds: Mapping[int, frozenset[str] | None], me: int
+) -> dict[int, frozenset[str]]:
+    """In which slots of others node `me` looks for jobs, and of which kinds: those that the owner has no handler for.
+
+    `kinds` says of each node that lives what it can run, None where it does not tell. Where several could come, each
+    of them knows which one does: another for the next slot, and another once that one is dead.
+    """
+    mine = kinds.get(me) or frozenset()
+    able = {
+        kind: sorted(node for node, known in kinds.items() if known is not None and kind in known)
+        for kind in mine
+    }
+    left_by = {node: mine - known for node, known in kinds.items() if known is not None and mine - known}
+    visited = {}
+    for slot, owner in owners.items():
+        left = left_by.get(owner) if owner is not None else None
+        ours = frozenset(kind for kind in left or () if able[kind][slot % len(able[kind])] == me)
+        if ours:
+            visited[slot] = ours
+    return visited
+
+
 def share_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int, *, turn: int = 0) -> int:
     """How many permits node `me` may hold now.
 

@@ -30,6 +30,7 @@ class Figures:
     queues: Sequence[QueueLine]
     lateness: LatenessSummary
     breakers: Sequence[BreakerLine]
+    left_kinds: Mapping[str, int]
     parked_schedule_count: int
     health: Health
 
@@ -62,6 +63,7 @@ class FigureReader:
                     queues=await insights.queues(),
                     lateness=await insights.lateness(_LATENESS_MINUTES),
                     breakers=await insights.breakers(),
+                    left_kinds=await insights.left_kinds(),
                     parked_schedule_count=len(await insights.parked_schedules()),
                     health=await insights.health(),
                 )

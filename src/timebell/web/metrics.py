@@ -205,6 +205,12 @@ def _of_health(figures: Figures) -> Iterator[Metric]:
     yield _gauge(
         "timebell_breakers_open", "Circuit breakers that are not closed.", (), {(): len(figures.breakers)}
     )
+    yield _gauge(
+        "timebell_kind_left",
+        "Jobs that are due and of a kind that no living node has a handler for; the twenty that have most.",
+        ["kind"],
+        {(kind,): count for kind, count in figures.left_kinds.items()},
+    )
     parked = {(): figures.parked_schedule_count}
     yield _gauge(
         "timebell_schedules_parked_now", "Schedules that wait for somebody to edit them.", (), parked

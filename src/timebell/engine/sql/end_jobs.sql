@@ -6,9 +6,12 @@ WITH ending AS (
 ), ended AS (
     DELETE FROM timebell.jobs j USING ending e
     WHERE j.id = e.id AND j.version = e.version
-        AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND j.slot = ANY(ARRAY(
+        AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND (j.slot = ANY(ARRAY(
             SELECT o.slot FROM unnest(:slots::smallint[], :epochs::bigint[]) AS w(slot, epoch)
-            JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint)))
+            JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint))
+            OR j.slot = ANY(ARRAY(
+            SELECT v.slot FROM unnest(:visited_slots::smallint[], :visited_epochs::bigint[]) AS w(slot, epoch)
+            JOIN timebell.slots v ON v.slot = w.slot AND v.epoch = w.epoch FOR SHARE OF v))))
         AND (SELECT set_config('lock_timeout', :lock_timeout::text, true)) IS NOT NULL
     RETURNING j.*, e.state, e.reason, e.error_class, e.error, e.fingerprint, e.attempt AS attempts, e.began_at
 ), released AS (

@@ -1,9 +1,10 @@
 -- The rows of each slot and lane past its cursor up to an instant, in due order and a bounded number for each. A
 -- large payload stays behind until its job runs, and the planned instant where it is that of the next try. Each says
--- what time it was, in case the clock was set back.
+-- what time it was, in case the clock was set back. In a slot of another node only the named kinds are meant, and in
+-- one's own not those that others visit it for, unless whoever started one has died since.
 SELECT j.*, (SELECT (extract(epoch FROM coalesce(:now::timestamptz, now())) * 1000000)::bigint) AS told_us
-FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[])
-    AS w(slot, lane, from_at, from_id)
+FROM unnest(:slots::smallint[], :lanes::smallint[], :from_ats::timestamptz[], :from_ids::uuid[],
+    :visited_kinds::text[]) AS w(slot, lane, from_at, from_id, kinds)
 CROSS JOIN LATERAL (
     SELECT j.id, j.version, j.slot, j.lane, j.run_at, nullif(j.due_at, j.run_at) AS due_at, j.expires_at, j.tenant,
         j.queue, j.kind, j.subject, j.key, j.step, j.step_order, j.guard, j.priority, j.attempt, j.max_attempts,
@@ -15,6 +16,9 @@ CROSS JOIN LATERAL (
         AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
         AND (:queue::text IS NULL OR j.queue = :queue::text)
         AND (:passed_over::text[] IS NULL OR j.tenant || chr(31) || j.queue <> ALL(:passed_over::text[]))
+        AND (w.kinds IS NULL OR strpos(w.kinds, chr(31) || j.kind || chr(31)) > 0)
+        AND (:left_kinds::text[] IS NULL OR w.kinds IS NOT NULL OR j.kind <> ALL(:left_kinds::text[])
+            OR j.started_by IS NOT NULL)
     ORDER BY j.run_at, j.id
     LIMIT :per_slot::integer
 ) j

@@ -14,9 +14,12 @@ WITH retry AS (
     FROM retry r
     WHERE j.id = r.id AND j.version = r.version AND j.cancel_requested_at IS NULL
         AND j.id NOT IN (SELECT c.job_id FROM timebell.cancel_requests c)
-        AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND j.slot = ANY(ARRAY(
+        AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND (j.slot = ANY(ARRAY(
             SELECT o.slot FROM unnest(:slots::smallint[], :epochs::bigint[]) AS w(slot, epoch)
-            JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint)))
+            JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint))
+            OR j.slot = ANY(ARRAY(
+            SELECT v.slot FROM unnest(:visited_slots::smallint[], :visited_epochs::bigint[]) AS w(slot, epoch)
+            JOIN timebell.slots v ON v.slot = w.slot AND v.epoch = w.epoch FOR SHARE OF v))))
         AND (SELECT set_config('lock_timeout', :lock_timeout::text, true)) IS NOT NULL
     RETURNING j.*, r.reason, r.error_class, r.error, r.fingerprint, r.tried, r.began_at
 ), logged AS (
