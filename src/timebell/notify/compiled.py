@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from timebell.errors import TimebellError
 from timebell.notify.languages import chosen_language, locale_of
 from timebell.notify.mail_html import MailTooLarge, mail_parts
 from timebell.notify.provider import Channel, Content
-from timebell.notify.rendering import Failed, Missing, ParsedText, UnreadableText, parse_text, render_text
+from timebell.notify.rendering import (
+    Failed,
+    Missing,
+    NotBrief,
+    ParsedText,
+    UnreadableText,
+    parse_text,
+    render_text,
+)
 from timebell.notify.sms_length import plain_spaces, sms_length
 from timebell.notify.template_checking import covering
 from timebell.notify.template_models import (
@@ -27,6 +36,8 @@ from timebell.notify.template_models import (
 SUBJECT_CHARS_MAX = 255
 SMS_SEGMENTS_MAX = 10
 MARK_WEIGHT = 200
+# HTML up to here is made harmless and into text within three milliseconds, whatever it says.
+BRIEF_HTML_CHARS = 2_000
 # In bytes. A push message must fit one record of RFC 8291 with its keys around it; the rest is what providers take.
 TEXT_BYTES_MAX: Final[Mapping[Channel, int]] = {
     "email": 200_000,
@@ -64,6 +75,7 @@ class CompiledTemplate:
             self._texts.setdefault(text.channel, {})[text.language] = text
         self._variables = {variable.name: variable for variable in template.variables}
         self._parsed: dict[tuple[Channel, str], _Parsed] = {}
+        self._long: set[tuple[Channel, str]] = set()
 
     def languages(self, channel: Channel) -> tuple[str, ...]:
         return tuple(sorted(self._texts.get(channel, ())))
@@ -76,11 +88,13 @@ class CompiledTemplate:
         context: Context,
         default_language: str = "en",
         given: Mapping[str, Any] | None = None,
+        is_brief: bool = False,
     ) -> Rendered | Unrendered:
         """What the reader gets on a channel, in the language that is nearest to theirs.
 
         `given` is what the delivery adds: `due_at`, `expires_at`, `unsubscribe_url`. What the context says under the
-        names that are given is not seen.
+        names that are given is not seen. `is_brief`: it raises NotBrief where it may take longer than a turn of the
+        loop, and at once where it did so before or was never read.
         """
         texts = self._texts.get(channel, {})
         language = chosen_language(reader.language, default_language, texts)
@@ -89,15 +103,19 @@ class CompiledTemplate:
                 reason="template_missing", detail=f"{self.template.key} has no text for {channel}"
             )
         text = texts[language]
+        if is_brief and ((channel, language) not in self._parsed or (channel, language) in self._long):
+            raise NotBrief
         try:
             parsed = self._read(text)
             # A blank is as good as none.
             missing = tuple(path for path in parsed.needed if _is_blank(_value_at(context, path)))
             if missing:
                 return self._incomplete(missing)
-            return self._rendered(
-                text, parsed, reader, _values(parsed.defaults, reader, context, given or {})
-            )
+            values = _values(parsed.defaults, reader, context, given or {})
+            return self._rendered(text, parsed, reader, values, is_brief=is_brief)
+        except NotBrief:
+            self._long.add((channel, language))
+            raise
         except Missing as absent:
             return self._incomplete((absent.name,))
         except (Failed, MailTooLarge, UnreadableText, TimebellError) as error:
@@ -133,15 +151,28 @@ class CompiledTemplate:
         )
 
     def _rendered(
-        self, text: Text, parsed: _Parsed, reader: Reader, values: Mapping[str, object]
+        self,
+        text: Text,
+        parsed: _Parsed,
+        reader: Reader,
+        values: Mapping[str, object],
+        *,
+        is_brief: bool,
     ) -> Rendered:
-        locale = locale_of(reader.language, text.language)
-        body = _CONTROL.sub("", render_text(parsed.body, values, locale=locale, timezone=reader.timezone))
+        render = partial(
+            render_text,
+            values=values,
+            locale=locale_of(reader.language, text.language),
+            timezone=reader.timezone,
+            is_brief=is_brief,
+        )
+        body = _CONTROL.sub("", render(parsed.body))
         subject = html = None
         if parsed.subject is not None:
-            shown = render_text(parsed.subject, values, locale=locale, timezone=reader.timezone)
-            subject = " ".join(_CONTROL.sub(" ", shown).split())
+            subject = " ".join(_CONTROL.sub(" ", render(parsed.subject)).split())
         if text.format == "html":
+            if is_brief and len(body) > BRIEF_HTML_CHARS:
+                raise NotBrief
             html, body = mail_parts(body, text.language)
         if text.channel == "sms":
             body = plain_spaces(body)

@@ -29,6 +29,9 @@ VALUE_CHARS_MAX = 100_000
 _DIGITS_MAX = 15
 _NUMBER_CHARS_MAX = 40
 _STEPS_OF_FORMATTING = 20
+# A step is some microseconds: what a filter does to so many letters, or to so many members of a list.
+_LETTERS_OF_A_STEP = 4_000
+_MEMBERS_OF_A_STEP = 20
 
 Width = Literal["short", "medium", "long", "full"]
 Filter = Callable[..., object]
@@ -271,6 +274,12 @@ def _currency(value: object, code: object, *, context: RenderingContext) -> str:
     return numbers.format_currency(number_of(value), currency, locale=context.locale)
 
 
+def _steps_for(value: object) -> int:
+    if isinstance(value, str):
+        return len(value) // _LETTERS_OF_A_STEP
+    return len(value) // _MEMBERS_OF_A_STEP if isinstance(value, Sequence) else 0
+
+
 def _checked(function: Filter, *, with_context: bool = False, steps: int = 0) -> Filter:
     """A filter that is never given what is missing, and that makes nothing too large."""
 
@@ -279,7 +288,7 @@ def _checked(function: Filter, *, with_context: bool = False, steps: int = 0) ->
         for value in (*given, *named.values()):
             if isinstance(value, Undefined):
                 str(value)
-        context.spend(steps)
+        context.spend(steps + sum(map(_steps_for, given)))
         made = function(*given, context=context, **named) if with_context else function(*given, **named)
         if isinstance(made, str):
             _bounded(len(made))

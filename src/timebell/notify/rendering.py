@@ -36,6 +36,8 @@ from timebell.notify.filters import FILTERS, text_of
 
 STEPS_MAX = 20_000
 CPU_SECONDS_MAX = 0.1
+# As long as one may hold up everything else that the process does.
+BRIEF_SECONDS_MAX = 0.003
 OUTPUT_BYTES_MAX = 200_000
 ASSIGNED_CHARS_MAX = 500_000
 MARK_CHARS_MAX = 500
@@ -85,6 +87,10 @@ class Failed(Exception):
     """The text could not be rendered within its limits, or asked for something that cannot be done."""
 
 
+class NotBrief(Exception):
+    """The text takes longer than a turn of the loop may; it is rendered elsewhere, from its beginning."""
+
+
 class _Absent(FalsyStrictUndefined):
     """What was not given: false when asked about, ready for the filter `default`, and an error when shown."""
 
@@ -99,16 +105,23 @@ class _Absent(FalsyStrictUndefined):
 class RenderingContext(RenderContext):
     """The values that one rendering sees, and what it has spent."""
 
-    __slots__ = ("_assigned_chars", "_began", "_steps", "locale", "timezone")
+    __slots__ = ("_assigned_chars", "_began", "_is_brief", "_steps", "locale", "timezone")
 
     def __init__(
-        self, template: BoundTemplate, *, globals: Mapping[str, object], locale: Locale, timezone: str
+        self,
+        template: BoundTemplate,
+        *,
+        globals: Mapping[str, object],
+        locale: Locale,
+        timezone: str,
+        is_brief: bool = False,
     ) -> None:
         super().__init__(template, globals=globals)
         # Without the wall clock of python-liquid, which it offers under the names `now` and `today`.
         self.scope = ReadOnlyChainMap(self.locals, self.globals)
         self.locale = locale
         self.timezone = timezone
+        self._is_brief = is_brief
         self._steps = 0
         self._began: float | None = None
         self._assigned_chars = 0
@@ -125,6 +138,8 @@ class RenderingContext(RenderContext):
         spent = time.thread_time()
         if self._began is None:
             self._began = spent
+        if self._is_brief and spent - self._began > BRIEF_SECONDS_MAX:
+            raise NotBrief
         if spent - self._began > CPU_SECONDS_MAX:
             raise ResourceLimitError(f"takes longer than {CPU_SECONDS_MAX} seconds", token=None)
 
@@ -279,8 +294,13 @@ def _message_of(error: LiquidError) -> str:
     return f"{where}{str(error.message)[:200]}"
 
 
-def render_text(text: ParsedText, values: Mapping[str, object], *, locale: Locale, timezone: str) -> str:
-    context = RenderingContext(text.bound, globals=values, locale=locale, timezone=timezone)
+def render_text(
+    text: ParsedText, values: Mapping[str, object], *, locale: Locale, timezone: str, is_brief: bool = False
+) -> str:
+    """The text as a reader gets it. `is_brief`: it raises NotBrief where it takes longer than a turn may."""
+    context = RenderingContext(
+        text.bound, globals=values, locale=locale, timezone=timezone, is_brief=is_brief
+    )
     buffer = LimitedStringIO(limit=OUTPUT_BYTES_MAX)
     try:
         for node in text.bound.nodes:
@@ -291,6 +311,8 @@ def render_text(text: ParsedText, values: Mapping[str, object], *, locale: Local
         raise Failed(f"{interrupt} stands outside a loop") from None
     except LiquidError as error:
         raise Failed(_message_of(error)) from None
+    except NotBrief:
+        raise
     except Exception as error:
         # Whatever a stranger's text brings about is a fault of the text, and no reason to run the job again.
         raise Failed(f"it brought about a {type(error).__name__}") from None

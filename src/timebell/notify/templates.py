@@ -1,4 +1,8 @@
-"""`notify.templates`: what is said, on which channel and in which language, in versions that never change."""
+"""`notify.templates`: what is said, on which channel and in which language, in versions that never change.
+
+Texts are strangers' programs. Those that are read and quick are rendered in turns of the loop, and the others in a
+thread, tenant by tenant, so that nobody waits for all that another has to say.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from timebell.db.pool import Row
@@ -21,6 +26,7 @@ from timebell.notify.languages import checked_language
 from timebell.notify.models import MessageClass, Recipient
 from timebell.notify.provider import CHANNELS, Channel
 from timebell.notify.recipient_checks import checked_timezone
+from timebell.notify.rendering import NotBrief
 from timebell.notify.sms_length import sms_length
 from timebell.notify.template_checking import checked_draft, checked_key
 from timebell.notify.template_models import (
@@ -46,6 +52,8 @@ from timebell.notify.template_store import Asked, TemplateStore
 
 CACHED_CHARS_MAX = 20_000_000
 CACHED_TEMPLATES_MAX = 2_000
+# Of previews and drafts of one tenant, each of which may take half a second; the next has to wait for one to end.
+CHECKS_AT_ONCE_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,13 @@ class Pinned:
     move: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDraft:
+    """A draft that `Templates.check` has found to be good, in its usual spelling."""
+
+    draft: TemplateDraft
+
+
 class Templates:
     """The verbs about templates. Those that write take part in the transaction that they are given."""
 
@@ -73,7 +88,15 @@ class Templates:
         self._pins: Together[Asked, Pinned | None] = Together(self._read_pins)
         self._reads: Together[Asked, CompiledTemplate | None] = Together(self._read_many, most=50)
 
-    async def save(self, tx: Transaction, draft: TemplateDraft, *, actor: str | None = None) -> Template:
+    async def check(self, draft: TemplateDraft, *, tenant: str) -> CheckedDraft:
+        """A draft that can be saved. To read many texts takes a while, so it is better done before a transaction."""
+        work = partial(checked_draft, draft)
+        checked = await self._bell.aside.short.run(tenant, work, most=CHECKS_AT_ONCE_MAX)
+        return CheckedDraft(draft=checked)
+
+    async def save(
+        self, tx: Transaction, draft: TemplateDraft | CheckedDraft, *, actor: str | None = None
+    ) -> Template:
         """A new version with all its texts, current from now on; the same texts again are the same version.
 
         What was planned with an older version keeps it.
@@ -155,14 +178,18 @@ class Templates:
         compiled = await self.find(tenant, key, version)
         if compiled is None:
             return Unrendered(reason="template_missing", detail=str(_no_template(key, version)))
-        given = {"due_at": due_at, "expires_at": expires_at, "unsubscribe_url": unsubscribe_url}
-        return compiled.render(
+        work = partial(
+            compiled.render,
             channel,
             reader=reader_of(recipient),
             context=context,
             default_language=default_language,
-            given=given,
+            given={"due_at": due_at, "expires_at": expires_at, "unsubscribe_url": unsubscribe_url},
         )
+        try:
+            return await self._bell.aside.turns.run(tenant, partial(work, is_brief=True))
+        except NotBrief:
+            return await self._bell.aside.short.run(tenant, work)
 
     async def read(self, key: str, *, tenant: str, version: int | None = None) -> Template:
         check_name("tenant", tenant, required=True)
@@ -219,18 +246,21 @@ class Templates:
         checked_timezone((reader or Reader()).timezone, "reader.timezone")
         checked_language(default_language, "default_language")
         if isinstance(template, TemplateDraft):
-            compiled: CompiledTemplate | None = CompiledTemplate(as_template(checked_draft(template)))
+            checked = await self.check(template, tenant=tenant)
+            compiled: CompiledTemplate | None = CompiledTemplate(as_template(checked.draft))
         else:
             compiled = await self.find(tenant, checked_key(template), version)
         if compiled is None:
             raise _no_template(str(template), version)
-        answer = compiled.render(
+        work = partial(
+            compiled.render,
             channel,
             reader=reader or Reader(),
             context=context,
             default_language=default_language,
             given=given,
         )
+        answer = await self._bell.aside.short.run(tenant, work, most=CHECKS_AT_ONCE_MAX)
         rendered = answer if isinstance(answer, Rendered) else None
         return Preview(
             channel=channel,
@@ -245,12 +275,15 @@ class Templates:
         self,
         tx: Transaction,
         tenant: str,
-        draft: TemplateDraft,
+        draft: TemplateDraft | CheckedDraft,
         *,
         is_locked: bool = False,
         actor: str | None = None,
     ) -> Template:
-        checked = checked_draft(draft)
+        if isinstance(draft, CheckedDraft):
+            checked = draft.draft
+        else:
+            checked = await self._bell.aside.short.run(tenant, partial(checked_draft, draft))
         async with tx.all_or_nothing():
             await self._store.lock_template(tx.session, tenant=tenant, key=checked.key)
             current = await self._current(tx, tenant, checked.key)

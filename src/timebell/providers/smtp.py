@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal
 
 from aiosmtplib import (
@@ -27,6 +28,7 @@ from aiosmtplib import (
 
 from timebell.clock import Clock, SystemClock
 from timebell.errors import ConfigurationError, InvalidInput
+from timebell.kernel.aside import Aside
 from timebell.notify.provider import Answer, Blame, Handover, Parcel, Rejected, Sent, Traits
 from timebell.providers.deadlines import deadline_around
 from timebell.providers.mail import Mail, build_mail, read_address
@@ -41,6 +43,8 @@ from timebell.providers.smtp_replies import (
 CHECK_SECONDS_MAX: Final = 5.0
 QUIT_SECONDS_MAX: Final = 2.0
 
+# To build a mail of so many takes some milliseconds; of more, up to a tenth of a second.
+_LONG_CHARS: Final = 10_000
 _START_INPUT: Final = 354
 _COMPLETED: Final = 250
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -118,6 +122,7 @@ class Smtp:
         self._sender = sender
         self._sender_name = sender_name
         self._name = name
+        self._aside = Aside()
         self._connections = _Connections(server, tls_context, clock or SystemClock())
         self._traits = Traits(
             channels=frozenset({"email"}),
@@ -137,7 +142,7 @@ class Smtp:
 
     async def send(self, parcel: Parcel) -> Answer:
         try:
-            mail = build_mail(parcel, sender=self._sender, sender_name=self._sender_name)
+            mail = await self._built(parcel)
         except InvalidInput as error:
             detail = {"field": error.field, "text": without_addresses(str(error))}
             return Rejected(reason="not_mailable", blame=_BLAMED.get(error.field, "content"), detail=detail)
@@ -160,7 +165,16 @@ class Smtp:
         raise NotImplementedError("SMTP cannot be asked what became of a mail; its traits say so")
 
     async def close(self) -> None:
+        self._aside.close()
         await self._connections.close()
+
+    async def _built(self, parcel: Parcel) -> Mail:
+        """The library encodes line by line, which takes a while where there are many."""
+        work = partial(build_mail, parcel, sender=self._sender, sender_name=self._sender_name)
+        content = parcel.content
+        chars = sum(len(part or "") for part in (content.text, content.html, content.calendar))
+        place = self._aside.short if chars > _LONG_CHARS else self._aside.turns
+        return await place.run(parcel.tenant, work)
 
     async def _send(self, mail: Mail, step: _Step) -> Answer:
         async with self._connections.borrow() as connection:

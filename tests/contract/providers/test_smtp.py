@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,6 +19,7 @@ from tests.contract.providers.mail_server import mail_server, raw_server
 from tests.contract.providers.parcels import DELIVERY, INVITATION, parcel
 from timebell.errors import ConfigurationError
 from timebell.notify.provider import Rejected, Sent, Unavailable, Uncertain
+from timebell.providers.mail import Mail, build_mail
 from timebell.providers.smtp import Smtp, SmtpServer
 from timebell.testing import ManualClock
 
@@ -74,6 +76,23 @@ async def test_a_mail_arrives() -> None:
         text = message.get_body(("plain",))
         assert text is not None
         assert text.get_content().replace("\r\n", "\n") == ".\n..dots\n.\n"
+
+
+async def test_a_long_mail_is_built_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to a tenth of a second, in which nothing else would go on."""
+    threads: list[bool] = []
+
+    def build(*given: Any, **named: Any) -> Mail:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return build_mail(*given, **named)
+
+    monkeypatch.setattr("timebell.providers.smtp.build_mail", build)
+    async with mail_server() as server, smtp(server.port) as provider:
+        for text in ("short", "long\n" * 5_000):
+            assert isinstance(await provider.send(parcel(text=text)), Sent)
+    assert threads == [True, False]
+    contents = [mail.content for mail in server.mails]
+    assert [isinstance(each, bytes) and each.count(b"long") for each in contents] == [0, 5_000]
 
 
 @pytest.mark.req("M-5.8")

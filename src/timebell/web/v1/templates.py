@@ -10,6 +10,7 @@ from timebell.kernel.paging import Page
 from timebell.notify import Route as Channels
 from timebell.notify.template_models import Reader
 from timebell.notify.template_rows import reader_of
+from timebell.notify.templates import CheckedDraft
 from timebell.web.calls import Call
 from timebell.web.fields import Listed, PageQuery, listed
 from timebell.web.routes import Answer, Route
@@ -31,10 +32,15 @@ from timebell.web.v1.template_bodies import (
 )
 
 
-async def save_template(call: Call, body: TemplateInput) -> TemplateOutput:
+async def check_template(call: Call, body: TemplateInput) -> CheckedDraft:
+    with body.pointed_at():
+        return await call.notify.templates.check(body.draft(call.path["key"]), tenant=call.tenant)
+
+
+async def save_template(call: Call, body: TemplateInput, prepared: CheckedDraft) -> TemplateOutput:
     """A new version, current from now on; the same texts again are the same version. What was planned keeps its own."""
     with body.pointed_at():
-        saved = await call.notify.templates.save(call.tx, body.draft(call.path["key"]), actor=call.by)
+        saved = await call.notify.templates.save(call.tx, prepared, actor=call.by)
     return shown_template(saved)
 
 
@@ -147,6 +153,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         method="PUT",
         path="/v1/templates/{key}",
         run=save_template,
+        prepare=check_template,
         summary="Save a template",
         tag=_TAG,
         scope="write",
