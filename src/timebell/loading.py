@@ -20,7 +20,7 @@ from timebell.notify.migrations import NOTIFY
 from timebell.notify.telling import DELIVER
 from timebell.providers.building import open_providers
 from timebell.web.migrations import WEB
-from timebell.web.replies import prune_replies
+from timebell.web.replies import erase_replies, prune_replies
 
 CHECK_KIND = "timebell.check"
 
@@ -34,6 +34,7 @@ BUILT_IN = App(
     name="timebell",
     handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
     queues=[Queue(name=CHECK_KIND)],
+    on_erase=erase_replies,
     on_prune=prune_replies,
 )
 

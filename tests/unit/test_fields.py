@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated, Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from timebell.web.fields import Duration, Offset
+from timebell.errors import ConfigurationError
+from timebell.web.fields import Duration, Listed, Offset, Output, SecretText, has_secret
+from timebell.web.routes import Route
 
 DURATIONS = TypeAdapter(Duration)
 OFFSETS = TypeAdapter(Offset)
@@ -59,3 +62,33 @@ def test_what_is_no_duration(text: object, message: str) -> None:
 def test_what_is_no_offset(text: str) -> None:
     with pytest.raises(ValidationError):
         OFFSETS.validate_python(text)
+
+
+class _Shown(Output):
+    name: str
+
+
+class _Told(Output):
+    token: Annotated[SecretText, Field(description="Shown once.")]
+
+
+class _Deep(Output):
+    lines: list[_Told] | None
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [(None, False), (_Shown, False), (_Told, True), (_Deep, True), (Listed[_Told], True)],
+)
+def test_a_secret_is_found_wherever_an_answer_has_it(shown: Any, expected: bool) -> None:
+    assert has_secret(shown) is expected
+
+
+def test_an_answer_with_a_secret_is_not_kept_for_a_repetition() -> None:
+    async def run(_: Any) -> None: ...
+
+    terms: dict[str, Any] = {"method": "POST", "path": "/x", "run": run, "summary": "x", "tag": "x"}
+    with pytest.raises(ConfigurationError, match="POST /x: the answer says a secret"):
+        Route(**terms, answer=_Told, idempotency="optional")
+    Route(**terms, answer=_Told)
+    Route(**terms, answer=_Told, idempotency="optional", again=run)

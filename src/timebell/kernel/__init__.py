@@ -17,6 +17,7 @@ from timebell.kernel.schedule_models import (
 )
 from timebell.kernel.statements import Statements
 from timebell.kernel.transaction import Transaction
+from timebell.rules.planned import Override
 
 __all__ = [
     "AgendaDiff",
@@ -34,6 +35,7 @@ __all__ = [
     "OccurrenceChange",
     "OrphanedOverride",
     "Outcome",
+    "Override",
     "ProcessorLimit",
     "Queue",
     "Registry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -9,9 +10,10 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel.models import check_id, check_instant, check_name
 from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
 from timebell.kernel.schedule_models import STATES, Occurrence, Schedule, ScheduleState, check_choice
-from timebell.kernel.schedule_rows import occurrence_of, schedule_of
+from timebell.kernel.schedule_rows import occurrence_of, override_of, schedule_of
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.transaction import Transaction, check_transaction
+from timebell.rules.planned import Override
 
 
 def no_schedule(id: UUID) -> NotFound:
@@ -40,6 +42,15 @@ class ScheduleReader:
         if row is None:
             raise no_schedule(id)
         return schedule_of(row)
+
+    async def overrides(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, list[Override]]:
+        """What was changed about single occurrences, for each of some schedules of the tenant."""
+        check_transaction(tx)
+        rows = await self._store.read_overrides(tx.session, schedule_ids=list(ids))
+        found: dict[UUID, list[Override]] = {id: [] for id in ids}
+        for row in rows:
+            found[row["schedule_id"]].append(override_of(row))
+        return found
 
     async def list(
         self,

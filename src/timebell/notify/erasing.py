@@ -6,7 +6,8 @@ hash no list of addresses can be read; whoever knows an address can ask whether 
 
 What jobs hold is beyond its reach. The log keeps what a withdrawn notification was to say until that day's log is
 dropped, after `log_days`, and a dead job keeps it for `dead_days`. A step of an agenda or a schedule that was never due
-is not looked for: it keeps what it was to say until its time comes, and is skipped then.
+is not looked for: it keeps what it was to say until its time comes, and is skipped then. What was answered to a request
+with an idempotency key that was not made for the person, such as the one that added them, is kept for its day.
 """
 
 from __future__ import annotations

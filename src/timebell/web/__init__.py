@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from timebell.db.walls import walled_to
-    from timebell.kernel.paging import Page, decode_cursor, page_of
+    from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
     from timebell.web.bodies import read_bytes
     from timebell.web.calls import Call
-    from timebell.web.fields import Input, Instant, Listed, LocalTime, Output, PageQuery, listed, read_local
+    from timebell.web.fields import (
+        Input,
+        Instant,
+        Listed,
+        LocalTime,
+        Output,
+        PageQuery,
+        SecretText,
+        listed,
+        read_local,
+    )
     from timebell.web.pages import page
     from timebell.web.problems import FieldError, Problem
     from timebell.web.routes import Answer, Route
+    from timebell.web.secret_feeds import SecretFeed
     from timebell.web.surface import Surface
 
 __all__ = [
@@ -29,8 +40,11 @@ __all__ = [
     "PageQuery",
     "Problem",
     "Route",
+    "SecretFeed",
+    "SecretText",
     "Surface",
     "decode_cursor",
+    "encode_cursor",
     "listed",
     "page",
     "page_of",
@@ -41,7 +55,7 @@ __all__ = [
 
 _PLACES: Final = {
     "timebell.db.walls": ("walled_to",),
-    "timebell.kernel.paging": ("Page", "decode_cursor", "page_of"),
+    "timebell.kernel.paging": ("Page", "decode_cursor", "encode_cursor", "page_of"),
     "timebell.web.bodies": ("read_bytes",),
     "timebell.web.calls": ("Call",),
     "timebell.web.fields": (
@@ -51,12 +65,14 @@ _PLACES: Final = {
         "LocalTime",
         "Output",
         "PageQuery",
+        "SecretText",
         "listed",
         "read_local",
     ),
     "timebell.web.pages": ("page",),
     "timebell.web.problems": ("FieldError", "Problem"),
     "timebell.web.routes": ("Answer", "Route"),
+    "timebell.web.secret_feeds": ("SecretFeed",),
     "timebell.web.surface": ("Surface",),
 }
 

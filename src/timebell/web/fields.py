@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
@@ -149,3 +149,21 @@ Offset = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^-?{_DURATION}$", "examples": ["-PT1H"]}),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+
+
+class _Secret:
+    """Marks a field of an answer that is as good as a password, so that what is kept of answers has it not."""
+
+
+SecretText = Annotated[str, _Secret()]
+
+
+def has_secret(shown: Any) -> bool:
+    """Whether an answer of this type says a secret, be it deep inside."""
+    if isinstance(shown, type) and issubclass(shown, BaseModel):
+        fields = shown.model_fields.values()
+        return any(
+            any(isinstance(each, _Secret) for each in field.metadata) or has_secret(field.annotation)
+            for field in fields
+        )
+    return any(isinstance(each, _Secret) or has_secret(each) for each in get_args(shown))

@@ -137,7 +137,7 @@ class Operation:
         replies = self._surface.replies
         kept = await replies.begin(call.tx, scope)
         if kept is not None:
-            return _replayed(kept)
+            return _replayed(kept, await self._again(call, kept))
         try:
             async with call.tx.all_or_nothing():
                 response = await self._effect(call, given)
@@ -146,9 +146,17 @@ class Operation:
             if problem is None or problem.status not in _KEPT_REFUSALS:
                 raise
             response = problem.response(call.correlation_id)
-        expires_at = await replies.keep(call.tx, scope, _kept(response))
+        is_secret = self._route.again is not None and response.status_code < 400
+        expires_at = await replies.keep(call.tx, scope, _kept(response, is_secret=is_secret))
         response.headers["idempotency-expires"] = show_instant(expires_at)
         return response
+
+    async def _again(self, call: Call, kept: KeptReply) -> bytes:
+        """What a repetition is answered: as the first time, or anew where that said a secret and was not kept."""
+        again = self._route.again
+        if again is None or kept.status >= 400:
+            return kept.body
+        return bytes(self._response(await again(call)).body)
 
     def _path(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What the path names. An id that is none names nothing."""
@@ -303,23 +311,23 @@ def _fingerprint(request: Request, raw: bytes) -> bytes:
     return hashlib.sha256(b"\x00".join((request.scope["path"].encode(), query, body))).digest()
 
 
-def _kept(response: Response) -> KeptReply:
+def _kept(response: Response, *, is_secret: bool) -> KeptReply:
     headers = {name: value for name, value in response.headers.items() if name in ("etag", "location")}
     return KeptReply(
         status=response.status_code,
         media_type=response.headers.get("content-type"),
         headers=headers,
-        body=bytes(response.body),
+        body=b"" if is_secret else bytes(response.body),
     )
 
 
-def _replayed(kept: KeptReply) -> Response:
+def _replayed(kept: KeptReply, body: bytes) -> Response:
     headers = {**kept.headers, "idempotent-replayed": "true"}
     if kept.expires_at is not None:
         headers["idempotency-expires"] = show_instant(kept.expires_at)
     if kept.media_type is not None:
         headers["content-type"] = kept.media_type
-    return Response(kept.body, status_code=kept.status, headers=headers)
+    return Response(body, status_code=kept.status, headers=headers)
 
 
 def _unless_known(request: Request, response: Response) -> Response:

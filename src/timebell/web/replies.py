@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 import orjson
 
@@ -66,6 +67,11 @@ async def prune_replies(bell: Timebell, limit: int) -> int:
     """Forget replies whose day is over; answers how many."""
     async with bell.database.connection() as session:
         return await WebStore(bell.clock).prune_replies(session, limit=limit)
+
+
+async def erase_replies(bell: Timebell, tx: Transaction, recipient: UUID) -> None:
+    """Forget what was answered to calls that were made for a person who is erased."""
+    await WebStore(bell.clock).erase_replies(tx.session, tenant=tx.tenant, caller=f"recipient:{recipient}")
 
 
 class Replies:

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from timebell.errors import ConfigurationError
+from timebell.web.fields import has_secret
+
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Scope = Literal["read", "write", "admin"]
 Run = Callable[..., Awaitable[Any]]
@@ -32,6 +35,8 @@ class Route:
     where a request came without an idempotency key: it has no transaction of its own and shares one with those that
     come at the same time. `prepare` does before the transaction opens what takes long and writes nothing, such as
     reading a file; what it answers, `run` is given as `prepared`.
+    `again` answers a repetition with the same idempotency key in the place of the first answer, of which nothing is
+    kept since it says a secret; it changes nothing.
 
     `acts_for` "recipient": the call is made for a person, `call.actor`; "either": for a person where the request names
     one. A person's own token is good for these two and for no other. `is_stream`: the answer is `text/event-stream` and
@@ -58,6 +63,7 @@ class Route:
     idempotency: Literal["none", "optional", "required"] = "none"
     shared: Run | None = None
     prepare: Run | None = None
+    again: Run | None = None
     plans: bool = False
     is_stream: bool = False
     media_type: str = "application/json"
@@ -67,3 +73,10 @@ class Route:
     bytes_max: int = 0
     problems: Mapping[int, str] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.idempotency != "none" and self.again is None and has_secret(self.answer):
+            raise ConfigurationError(
+                f"{self.method} {self.path}: the answer says a secret, which must not be kept for a repetition; "
+                "give `again`, or take no idempotency key"
+            )

@@ -77,6 +77,9 @@ class WebStore(Statements):
         count: int = rows[0]["count"]
         return count
 
+    async def erase_replies(self, session: Session, *, tenant: str, caller: str) -> None:
+        await self._run(session, "erase_replies", tenant=tenant, caller=caller)
+
     async def read_sandbox(self, session: Session) -> datetime | None:
         rows = await self._run(session, "read_sandbox")
         return rows[0]["now_at"] if rows else None

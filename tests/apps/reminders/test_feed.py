@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -13,6 +14,7 @@ from tests.apps.reminders.test_routes import Client, open_client
 from tests.web.support import problem
 from timebell.apps.reminders import feeds
 from timebell.notify import Notify
+from timebell.rules.signing import Signer
 from timebell.testing.database import TestDatabase
 
 
@@ -69,3 +71,36 @@ async def test_who_is_erased_has_no_calendar(client: Client) -> None:
     async with client.bench.bell.transaction() as tx:
         await Notify(client.bench.bell).recipients.erase(tx, client.ada)
     problem(await client.site.ask("GET", path, key=None), 404, "not_found")
+
+
+async def test_an_address_that_others_know_is_exchanged(client: Client) -> None:
+    await client.create(rrule="FREQ=WEEKLY;COUNT=3")
+    old = await path_of(client)
+    bobs = urlsplit((await client.ask("GET", "/api/schedule-feed", actor=client.bob)).json()["url"]).path
+    renewed = await client.ask("POST", "/api/schedule-feed")
+    assert renewed.status_code == 200
+    problem(await client.site.ask("GET", old, key=None), 404, "not_found")
+    new = urlsplit(renewed.json()["url"]).path
+    assert new == await path_of(client)
+    assert (await client.site.ask("GET", new, key=None)).text.count("BEGIN:VEVENT") == 3
+    assert (await client.site.ask("GET", bobs, key=None)).status_code == 200, "his is as it was"
+
+
+async def test_an_address_of_before_there_were_others_is_good_until_it_is_exchanged(client: Client) -> None:
+    """Calendar programs have been reading it for months."""
+    secret = client.site.surface.bell.settings.secret_key
+    assert secret is not None
+    signer = Signer(secret, "timebell reminders feed v1")
+    path = f"/feeds/schedules/{signer.sign(orjson.dumps(['default', str(client.ada)]))}.ics"
+    assert (await client.site.ask("GET", path, key=None)).status_code == 200
+    await client.ask("POST", "/api/schedule-feed")
+    problem(await client.site.ask("GET", path, key=None), 404, "not_found")
+
+
+async def test_a_repetition_has_the_address_though_it_is_kept_nowhere(client: Client) -> None:
+    first = await client.ask("POST", "/api/schedule-feed", headers={"idempotency-key": "k1"})
+    again = await client.ask("POST", "/api/schedule-feed", headers={"idempotency-key": "k1"})
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json(), "it was made anew once"
+    kept = await client.site.tables.value("SELECT body FROM timebell_web.replies")
+    assert kept == b""

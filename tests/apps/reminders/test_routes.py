@@ -374,6 +374,72 @@ async def test_who_is_erased_over_http_leaves_no_rows(client: Client) -> None:
         assert await tx.connection.fetchval("SELECT count(*) FROM reminders.tasks") == 0
 
 
+async def test_nothing_that_a_person_wrote_is_left_anywhere_but_in_the_log(client: Client) -> None:
+    await client.create(title="Water the orchids", kind="reminder")
+    await client.ask("POST", "/api/tasks", {"title": "Buy orchids"}, headers={"idempotency-key": "k1"})
+    await client.ask("POST", "/api/schedule-feed")
+    await client.bench.advance(WEEK)
+    await client.ask("DELETE", f"/v1/recipients/{client.ada}", actor=None)
+    tables = await client.site.tables.rows(
+        "SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND NOT c.relispartition "
+        "AND (n.nspname = 'reminders' OR n.nspname LIKE 'timebell%')"
+    )
+    assert len(tables) > 30
+    left = {
+        table["name"]: count
+        for table in tables
+        if (
+            count := await client.site.tables.value(
+                f"SELECT count(*) FROM {table['name']} t WHERE to_jsonb(t)::text ~ '[oO]rchids' "
+                "OR to_jsonb(t)::text LIKE '%' || encode('orchids', 'hex') || '%'"
+            )
+        )
+    }
+    assert left == {}
+    assert await client.site.tables.value("SELECT count(*) FROM reminders.schedule_feeds") == 0
+
+
+async def exported(client: Client, limit: int) -> dict[str, list[dict[str, Any]]]:
+    document: dict[str, list[dict[str, Any]]] = {}
+    cursor: str | None = None
+    for _ in range(50):
+        params = {"limit": limit, **({} if cursor is None else {"cursor": cursor})}
+        page = (await client.site.get(f"/v1/recipients/{client.ada}/export", params=params)).json()
+        for section, lines in page["document"].items():
+            if section != "recipient":
+                document.setdefault(section, []).extend(lines)
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    return document
+
+
+@pytest.mark.parametrize("limit", [1, 2, 500])
+async def test_everything_that_a_person_has_here_is_exported(client: Client, limit: int) -> None:
+    weekly = await client.create(rrule="FREQ=WEEKLY;COUNT=2", title="Report")
+    await client.ask(
+        "PATCH", f"/api/schedules/{weekly['id']}/occurrences/2026-03-13T17:00:00", {"skip": True}
+    )
+    bought = (await client.ask("POST", "/api/tasks", {"title": "Buy milk"})).json()
+    ended = await client.create(title="Over", kind="reminder")
+    await client.ask("DELETE", f"/api/schedules/{ended['id']}")
+    await client.ask("POST", "/api/tasks", {"title": "Not hers"}, actor=client.bob)
+    lines = (await exported(client, limit))["reminders"]
+    assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)
+    found = {line["id"]: line for line in lines}
+    assert len(found) == len(lines) == 4
+    assert {(line["is"], line["title"]) for line in lines} == {
+        ("schedule", "Report"),
+        ("task", "Report"),
+        ("task", "Buy milk"),
+        ("schedule", "Over"),
+    }
+    assert found[weekly["id"]]["overrides"] == [{"original_local": "2026-03-13T17:00:00", "new_local": None}]
+    assert found[ended["id"]]["state"] == "ended"
+    assert found[bought["id"]]["user_id"] == str(client.ada)
+
+
 @pytest.mark.req("R-7.3")
 async def test_the_scenario_across_the_change_of_the_clocks(client: Client) -> None:
     """A weekly task over the last Sunday of March: each reminder once, at its instant; then an edit; then silence."""

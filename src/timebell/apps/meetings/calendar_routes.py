@@ -142,6 +142,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         method="POST",
         path="/api/calendar-feed",
         run=renew_calendar_feed,
+        again=get_calendar_feed,
         summary="Get a new address of a calendar",
         tag=_TAG,
         scope="write",

@@ -1,16 +1,14 @@
 """A person's meetings as a calendar that any program may subscribe to, at an address that is secret.
 
-The address says whose calendar it is, and which of those that the person has had so far; it is signed. Who has it sees
-the titles, places and times, and can change nothing. One that others came to know is exchanged for a new one.
+Who has the address sees the titles, places and times, and can change nothing. One that others came to know is
+exchanged for a new one.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,18 +18,14 @@ from timebell.apps.meetings.page_texts import texts_for
 from timebell.apps.meetings.store import MeetingStore
 from timebell.apps.meetings.store_availability import AvailabilityStore
 from timebell.apps.meetings.store_calendars import CalendarStore
-from timebell.errors import NotFound
 from timebell.kernel import Timebell, Transaction
 from timebell.notify import Recipient
 from timebell.rules.ics import CalendarEntry, calendar_file
 from timebell.rules.localtime import aware, naive_utc
-from timebell.rules.signing import Signer
-from timebell.web import Call, Output, Problem, Surface, walled_to
+from timebell.web import Call, Output, SecretFeed, SecretText, Surface
 
 PATH: Final = "/feeds/meetings/{file}"
-_SUFFIX: Final = ".ics"
-_PURPOSE: Final = "timebell meetings feed v1"
-_FILE_MAX: Final = 1_000
+_FEED: Final = SecretFeed(path=PATH, purpose="timebell meetings feed v1")
 _SINCE: Final = timedelta(days=30)
 _AHEAD: Final = timedelta(weeks=8)
 _MEETINGS_MAX: Final = 2_000
@@ -43,15 +37,13 @@ class Feed(Output):
     At `url` are the meetings, at `availability_url` the hours besides in which the person may be met.
     """
 
-    url: str
-    availability_url: str
+    url: SecretText
+    availability_url: SecretText
 
 
 async def get_calendar_feed(call: Call) -> Feed:
     """The secret address of the calendar of the acting recipient: what was accepted, and the last 30 days."""
-    async with call.bell.transaction(tenant=call.tenant) as tx:
-        generation = await CalendarStore(call.bell.clock).read_feed(tx, recipient_id=call.person)
-    return _feed(call, generation)
+    return _feed(call, await _FEED.generation(call, CalendarStore(call.bell.clock)))
 
 
 async def renew_calendar_feed(call: Call) -> Feed:
@@ -65,14 +57,9 @@ async def renew_calendar_feed(call: Call) -> Feed:
 
 async def read_calendar_feed(surface: Surface, request: Request) -> Response:
     """The calendar itself, as iCalendar; anybody who has the address may ask."""
-    tenant, person, generation, is_wide = _read(surface.bell.settings.secret_key, request.path_params["file"])
-    with walled_to(tenant):
-        async with surface.bell.transaction(tenant=tenant) as tx:
-            people = await surface.notify.recipients.get_many(tx, [person])
-            current = await CalendarStore(surface.bell.clock).read_feed(tx, recipient_id=person)
-            if person not in people or current != generation:
-                raise _no_feed()
-            text = await _calendar(surface.bell, tx, people[person], is_wide=is_wide)
+    async with _FEED.opened(surface, request, CalendarStore(surface.bell.clock)) as feed:
+        (is_wide,) = feed.more
+        text = await _calendar(surface.bell, feed.tx, feed.person, is_wide=is_wide)
     return Response(text, media_type="text/calendar", headers={"cache-control": "private, max-age=300"})
 
 
@@ -126,30 +113,6 @@ def _first_day(now: datetime) -> datetime:
 
 
 def _feed(call: Call, generation: int) -> Feed:
-    signer = _signer(call.bell.settings.secret_key)
-
-    def address(*, is_wide: bool) -> str:
-        body = orjson.dumps([call.tenant, str(call.person), generation, is_wide])
-        return call.base_url + PATH.format(file=signer.sign(body) + _SUFFIX)
-
-    return Feed(url=address(is_wide=False), availability_url=address(is_wide=True))
-
-
-def _read(secret: str | None, file: str) -> tuple[str, UUID, int, bool]:
-    if len(file) > _FILE_MAX or not file.endswith(_SUFFIX):
-        raise _no_feed()
-    body = _signer(secret).read(file.removesuffix(_SUFFIX))
-    if body is None:
-        raise _no_feed()
-    tenant, person, generation, is_wide = orjson.loads(body)
-    return tenant, UUID(person), generation, is_wide
-
-
-def _signer(secret: str | None) -> Signer:
-    if secret is None:
-        raise Problem(503, "secret_key_missing", "secret_key is not set on this server; there are no feeds")
-    return Signer(secret, _PURPOSE)
-
-
-def _no_feed() -> NotFound:
-    return NotFound("there is no such calendar; ask for the address again")
+    return Feed(
+        url=_FEED.address(call, generation, False), availability_url=_FEED.address(call, generation, True)
+    )

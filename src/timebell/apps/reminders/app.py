@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from timebell.apps.reminders import handlers
+from timebell.apps.reminders.exporting import export
 from timebell.apps.reminders.guards import IS_OPEN, is_open
 from timebell.apps.reminders.service import SILENCE
 from timebell.apps.reminders.tasks import KEEP_TASKS
@@ -23,4 +24,5 @@ APP = App(
     routes="timebell.apps.reminders.routes",
     on_declare=ship,
     on_erase=handlers.erase,
+    on_export=export,
 )

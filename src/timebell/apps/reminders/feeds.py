@@ -1,7 +1,7 @@
 """A person's schedules as a calendar that any program may subscribe to, at an address that is secret.
 
-The address is stateless: it says whose calendar it is and is signed with a key of its own, drawn from `secret_key`. Who
-has it sees the titles and times, and can change nothing.
+Who has the address sees the titles and times, and can change nothing. One that others came to know is exchanged for a
+new one.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from timebell.apps.reminders.models import details_of, owner_of
+from timebell.apps.reminders.store import ReminderStore
 from timebell.apps.reminders.tasks import Tasks
-from timebell.errors import NotFound
 from timebell.kernel import Schedule, Timebell, Transaction
 from timebell.rules.ics import CalendarEntry, calendar_file
-from timebell.rules.signing import Signer
-from timebell.web import Call, Output, Problem, Surface, walled_to
+from timebell.web import Call, Output, SecretFeed, SecretText, Surface
 
 PATH: Final = "/feeds/schedules/{file}"
-_SUFFIX: Final = ".ics"
-_PURPOSE: Final = "timebell reminders feed v1"
-_FILE_MAX: Final = 1_000
+_FEED: Final = SecretFeed(path=PATH, purpose="timebell reminders feed v1")
 _SINCE: Final = timedelta(days=30)
 _PAGE: Final = 500
 _PAGES_MAX: Final = 20
@@ -36,25 +32,27 @@ _ENTRIES_MAX: Final = 5_000
 class Feed(Output):
     """Where a person's calendar is. Whoever knows the address can read it."""
 
-    url: str
+    url: SecretText
 
 
 async def get_schedule_feed(call: Call) -> Feed:
     """The secret address of the calendar of the acting recipient: what is planned, and the last 30 days."""
-    body = orjson.dumps([call.tenant, str(call.person)])
-    file = _signer(call.bell.settings.secret_key).sign(body) + _SUFFIX
-    return Feed(url=call.base_url + PATH.format(file=file))
+    return Feed(url=_FEED.address(call, await _FEED.generation(call, ReminderStore(call.bell.clock))))
+
+
+async def renew_schedule_feed(call: Call) -> Feed:
+    """A new address, for when others came to know the old one, which leads nowhere from now on."""
+    generation = await ReminderStore(call.bell.clock).renew_feed(call.tx, recipient_id=call.person)
+    await call.bell.record(
+        call.tx, "schedule.feed_renewed", {}, subject=f"schedule-feed:{call.person}", actor=call.by
+    )
+    return Feed(url=_FEED.address(call, generation))
 
 
 async def read_schedule_feed(surface: Surface, request: Request) -> Response:
     """The calendar itself, as iCalendar; anybody who has the address may ask."""
-    tenant, person = _read(surface.bell.settings.secret_key, request.path_params["file"])
-    with walled_to(tenant):
-        recipient = await surface.notify.recipients.get(person, tenant=tenant)
-        if recipient.erased_at is not None:
-            raise _no_feed()
-        async with surface.bell.transaction(tenant=tenant) as tx:
-            text = await _calendar(surface.bell, tx, person)
+    async with _FEED.opened(surface, request, ReminderStore(surface.bell.clock)) as feed:
+        text = await _calendar(surface.bell, feed.tx, feed.person.id)
     return Response(text, media_type="text/calendar", headers={"cache-control": "private, max-age=300"})
 
 
@@ -97,23 +95,3 @@ async def _entries(
         for one in page.lines
         if one.state == "planned"
     ]
-
-
-def _read(secret: str | None, file: str) -> tuple[str, UUID]:
-    if len(file) > _FILE_MAX or not file.endswith(_SUFFIX):
-        raise _no_feed()
-    body = _signer(secret).read(file.removesuffix(_SUFFIX))
-    if body is None:
-        raise _no_feed()
-    tenant, person = orjson.loads(body)
-    return tenant, UUID(person)
-
-
-def _signer(secret: str | None) -> Signer:
-    if secret is None:
-        raise Problem(503, "secret_key_missing", "secret_key is not set on this server; there are no feeds")
-    return Signer(secret, _PURPOSE)
-
-
-def _no_feed() -> NotFound:
-    return NotFound("there is no such calendar; ask for the address again")

@@ -24,7 +24,7 @@ from timebell.apps.reminders.bodies import (
     task_row,
 )
 from timebell.apps.reminders.feeds import PATH as FEED_PATH
-from timebell.apps.reminders.feeds import Feed, get_schedule_feed, read_schedule_feed
+from timebell.apps.reminders.feeds import Feed, get_schedule_feed, read_schedule_feed, renew_schedule_feed
 from timebell.apps.reminders.models import NewTask, details_of, is_deleted
 from timebell.apps.reminders.service import Reminders
 from timebell.apps.reminders.tasks import Tasks
@@ -295,6 +295,19 @@ ROUTES: Final = (
         tag=_SCHEDULES,
         acts_for="recipient",
         answer=Feed,
+        problems={503: "secret_key is not set"},
+    ),
+    Route(
+        method="POST",
+        path="/api/schedule-feed",
+        run=renew_schedule_feed,
+        again=get_schedule_feed,
+        summary="Have the calendar at a new address",
+        tag=_SCHEDULES,
+        scope="write",
+        acts_for="recipient",
+        answer=Feed,
+        idempotency="optional",
         problems={503: "secret_key is not set"},
     ),
     Route(

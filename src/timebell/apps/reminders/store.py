@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from timebell.apps.reminders.models import NewTask, Task
 from timebell.apps.reminders.rules import Linked, Wanted
 from timebell.db.queries import load_queries
@@ -16,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 class ReminderStore(Statements):
-    """Tasks, and which occurrence each is for."""
+    """Tasks, which occurrence each is for, and which address of a calendar is good."""
 
     queries = load_queries("timebell.apps.reminders.sql")
 
@@ -132,6 +134,26 @@ class ReminderStore(Statements):
 
     async def erase_tasks(self, tx: Transaction, *, user_id: UUID) -> None:
         await self._run(tx.session, "erase_tasks", tenant=tx.tenant, user_id=user_id)
+
+    async def export_tasks(
+        self, tx: Transaction, *, user_id: UUID, after: UUID | None, limit: int
+    ) -> list[Row]:
+        rows = await self._run(
+            tx.session, "export_tasks", tenant=tx.tenant, user_id=user_id, after=after, limit=limit
+        )
+        return [orjson.loads(row["line"]) for row in rows]
+
+    async def read_feed(self, tx: Transaction, *, recipient_id: UUID) -> int:
+        rows = await self._run(tx.session, "read_feed", tenant=tx.tenant, recipient_id=recipient_id)
+        return rows[0]["generation"] if rows else 1
+
+    async def renew_feed(self, tx: Transaction, *, recipient_id: UUID) -> int:
+        rows = await self._run(tx.session, "renew_feed", tenant=tx.tenant, recipient_id=recipient_id)
+        generation: int = rows[0]["generation"]
+        return generation
+
+    async def erase_feed(self, tx: Transaction, *, recipient_id: UUID) -> None:
+        await self._run(tx.session, "erase_feed", tenant=tx.tenant, recipient_id=recipient_id)
 
 
 def task_of(row: Row) -> Task:

@@ -147,6 +147,7 @@ class Tasks:
 
     async def erase(self, tx: Transaction, person: UUID) -> None:
         await self._store.erase_tasks(tx, user_id=person)
+        await self._store.erase_feed(tx, recipient_id=person)
 
     async def hand_over(self, tx: Transaction, old: Schedule, new: Schedule, from_local: datetime) -> None:
         """Have the tasks from a wall time on be those of the schedule that goes on from there."""

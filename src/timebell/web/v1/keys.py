@@ -15,7 +15,7 @@ from timebell.db.walls import walled_to
 from timebell.errors import NotFound
 from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, listed
+from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, SecretText, listed
 from timebell.web.keys import ApiKey, NewKey
 from timebell.web.problems import Problem
 from timebell.web.routes import Route, Scope
@@ -47,7 +47,9 @@ class KeyOutput(Output):
 
 
 class NewKeyOutput(KeyOutput):
-    key: Annotated[str, Field(description="The key itself. It is kept nowhere and cannot be shown again.")]
+    key: Annotated[
+        SecretText, Field(description="The key itself. It is kept nowhere and cannot be shown again.")
+    ]
 
 
 _EXAMPLE: Mapping[str, Any] = {"name": "the booking service", "scope": "write"}

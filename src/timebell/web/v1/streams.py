@@ -13,7 +13,7 @@ from timebell.kernel.following import FollowedEvent
 from timebell.notify.models import InboxLine
 from timebell.web.calls import Call
 from timebell.web.feeds import EventFeed, Feed, InboxFeed
-from timebell.web.fields import Input, Instant, Output
+from timebell.web.fields import Input, Instant, Output, SecretText
 from timebell.web.operations import dump
 from timebell.web.problems import FieldError, Problem
 from timebell.web.routes import Route
@@ -55,7 +55,7 @@ class StreamTokenInput(Input):
 class TokenOutput(Output):
     """A token, shown once and kept nowhere. It is refused when the key that made it is revoked."""
 
-    token: str
+    token: SecretText
     recipient_id: UUID | None
     expires_at: Instant
 
