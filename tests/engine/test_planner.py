@@ -24,6 +24,7 @@ from tests.engine.planner_support import (
     wall,
 )
 from tests.engine.support import Cluster, Owner
+from timebell.engine.planner import Planner
 from timebell.kernel import Step
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import TestDatabase
@@ -422,3 +423,17 @@ async def test_the_planners_of_a_cluster_do_not_look_at_one_instant(database_url
         waits = [await h.engine.planner.tick() for _ in range(20)]
     assert all(54 <= wait <= 66 for wait in waits)
     assert len(set(waits)) > 10
+
+
+async def test_one_look_writes_a_bounded_number_of_jobs(database_url: TestDatabase, owner: Owner) -> None:
+    """Schedules of many steps, all to be planned on: a transaction takes some, and the next one others."""
+    diary = Diary()
+    steps = [Step(key=f"s{number}", kind="t.remind", offset=MINUTE) for number in range(100)]
+    async with harness(database_url.url, [diary.app()]) as h:
+        for _ in range(3):
+            await schedule(h.bell, recurrence="every PT10M", start_local=wall(2026, 1, 5, 10), steps=steps)
+        before = len(await owner.jobs())
+        assert before == 3 * 50 * 100
+        planner = Planner(h.bell)
+        await planner.run_next(h.clock.now - DAY)
+        assert len(await owner.jobs()) - before == 10_000

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from timebell.errors import RecurrenceError, UnknownTimezone
 from timebell.rules.planned import (
+    AHEAD_JOBS,
+    PIECE_JOBS,
     Compared,
     Existing,
     Override,
@@ -433,3 +435,40 @@ def test_planning_in_any_parts_gives_the_same_occurrences(
         now += hours * HOUR
     in_reach = {one.key: (one.occurs_at, one.state) for one in whole.occurrences if one.occurs_at < end}
     assert {key: (one.occurs_at, one.state) for key, one in found.items() if one.occurs_at < end} == in_reach
+
+
+@pytest.mark.parametrize(("steps", "occurrences"), [(1, 500), (10, 500), (200, 25), (300, 16), (1_000, 5)])
+def test_what_is_planned_at_once_is_bounded_by_its_jobs(steps: int, occurrences: int) -> None:
+    found = look(facts("every PT1M", "2027-03-01T09:01", offsets=(timedelta(0),) * steps))
+    assert len(found.occurrences) == occurrences
+    assert found.planned_until == NOW + (occurrences + 1) * timedelta(minutes=1)
+    assert found.plan_at is not None
+    assert found.plan_at < NOW, "the planner goes on at once"
+
+
+@pytest.mark.parametrize("steps", [1, 7, 200])
+@pytest.mark.parametrize("lead", [timedelta(0), HOUR])
+def test_a_crowded_schedule_is_planned_less_far_ahead_and_never_late(steps: int, lead: timedelta) -> None:
+    """A day in the life of a planner: it looks when it is due, and each look is a piece."""
+    of = facts("every PT1M", "2027-03-01T09:01", offsets=(-lead, *(timedelta(0),) * (steps - 1)))
+    now, cursor, ahead = NOW, NOW, 0
+    planned: list[datetime] = []
+    while now < NOW + DAY:
+        found = look(of, cursor=cursor, now=now)
+        assert all(one.state == "planned" for one in found.occurrences)
+        planned += [one.occurs_at for one in found.occurrences]
+        assert found.plan_at is not None
+        cursor, now = found.planned_until, max(now, found.plan_at)
+        assert cursor > now + lead, "what is due next was planned before"
+        ahead = max(ahead, sum(at > now for at in planned[-AHEAD_JOBS:]) * steps)
+    assert planned == [NOW + timedelta(minutes=each) for each in range(1, len(planned) + 1)]
+    lead_jobs = lead / timedelta(minutes=1) * steps
+    assert ahead <= AHEAD_JOBS + PIECE_JOBS + lead_jobs
+
+
+def test_what_is_not_crowded_is_planned_to_the_horizon() -> None:
+    found = look(facts("every PT3H", "2027-03-01T09:01", offsets=(timedelta(0),) * 40))
+    assert found.planned_until < NOW + HORIZON
+    while found.plan_at is not None and found.plan_at <= NOW:
+        found = look(facts("every PT3H", "2027-03-01T09:01"), cursor=found.planned_until)
+    assert found.planned_until >= NOW + HORIZON - 3 * HOUR

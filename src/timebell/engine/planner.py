@@ -40,6 +40,7 @@ log = Logger("timebell.planner")
 
 # One transaction stays short whatever the schedules ask for; those that it leaves are claimed by the next.
 _OCCURRENCES_MAX = 5_000
+_JOBS_MAX = 10_000
 _WORK_SECONDS = 0.5
 # How many of them are under way at once, so that neither this process nor the database waits for the other.
 _WIDTH = 2
@@ -216,7 +217,7 @@ class Planner:
         began = self._bell.clock.monotonic()
         planned: list[_Claimed] = []
         wakeups: list[tuple[int, datetime]] = []
-        occurrence_count = 0
+        occurrence_count = job_count = 0
         async for one in self._by_turns(claimed):
             try:
                 if one.schedule.timezone_version < versions[one.schedule.timezone]:
@@ -235,7 +236,10 @@ class Planner:
                 continue
             planned.append(one)
             occurrence_count += len(one.plan.occurrences)
-            if occurrence_count >= _OCCURRENCES_MAX or self._bell.clock.monotonic() - began >= _WORK_SECONDS:
+            job_count += len(one.plan.occurrences) * len(one.schedule.steps)
+            if occurrence_count >= _OCCURRENCES_MAX or job_count >= _JOBS_MAX:
+                break
+            if self._bell.clock.monotonic() - began >= _WORK_SECONDS:
                 break
         return planned, wakeups
 

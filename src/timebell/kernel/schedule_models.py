@@ -83,7 +83,7 @@ class ScheduleTerms:
             catch_up=self.catch_up,
             catch_up_max=self.catch_up_max,
             grace=self.grace,
-            offsets=tuple(step.offset for step in self.steps if step.offset is not None),
+            offsets=tuple(step.offset or timedelta(0) for step in self.steps),
         )
 
 

@@ -24,12 +24,12 @@ from timebell.kernel.schedule_rows import (
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.timezones import check_timezones
 from timebell.kernel.transaction import Transaction
-from timebell.rules.planned import Existing, Key, Override, Plan, Planned, compare
-from timebell.rules.planning import PLANNED_MAX, plan
+from timebell.rules.planned import LEAD_JOBS, SOON, Existing, Key, Override, Plan, Planned, compare
+from timebell.rules.planning import plan
 
-# What one schedule may have planned ahead: a minute apart for a hundred days. More is a burden on everybody.
-AHEAD_MAX = 150_000
 CHUNK = 500
+_CHUNKS_MAX = 600
+_LISTED_MAX = 500
 PAST_MAX = 10_000
 # The reason of a schedule that ended by itself, and may go on if it is given a later end.
 OVER = "over"
@@ -72,7 +72,7 @@ class _Changes:
             kept=tuple(self.kept),
             moved=tuple(self.moved),
             added=tuple(self.added),
-            withdrawn=tuple(self.withdrawn[:PLANNED_MAX]),
+            withdrawn=tuple(self.withdrawn[:_LISTED_MAX]),
             too_late=tuple(self.too_late),
         )
 
@@ -177,7 +177,7 @@ class PlanWriter:
     async def _future(self, edit: Edit, schedule: Schedule) -> AsyncIterator[list[Occurrence]]:
         trail = timedelta(0) if schedule.state == "active" else facts_of(schedule).trail
         last: Occurrence | None = None
-        for _ in range(AHEAD_MAX // CHUNK * 2):
+        for _ in range(_CHUNKS_MAX):
             rows = await self._store.list_occurrences(
                 edit.tx.session,
                 tenant=schedule.tenant,
@@ -288,15 +288,12 @@ class PlanWriter:
 
 
 def _check_amount(schedule: Schedule, result: Plan, now: datetime) -> None:
-    """Refuse a schedule that would fill the tables, as one that is due each minute and plans ten years ahead."""
-    if len(result.occurrences) < PLANNED_MAX or result.plan_at is None:
-        return
-    reach = result.planned_until - result.plan_at
-    span = result.planned_until - now
-    if len(result.occurrences) * (reach / span) > AHEAD_MAX:
+    """Refuse a schedule that would fill the tables, as one that is due each minute and reminds of it years before."""
+    lead = facts_of(schedule).lead
+    if result.plan_at is not None and result.planned_until < now + lead + SOON:
         raise InvalidInput(
-            f"step with the longest offset: more than {AHEAD_MAX} occurrences would be planned ahead; make the "
-            "offset shorter, or the recurrence less frequent",
+            f"step with the longest offset: more than {LEAD_JOBS} jobs would be due before the next look; make the "
+            "offset shorter, the steps fewer, or the recurrence less frequent",
             field="steps",
         )
 

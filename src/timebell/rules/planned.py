@@ -24,6 +24,15 @@ CatchUp = Literal["latest", "skip", "all"]
 OccurrenceState = Literal["planned", "skipped", "missed"]
 Key = tuple[datetime, int]
 
+# What is planned of one schedule at once, besides what the longest of its offsets needs, and how much ahead of that: no
+# transaction and no schedule is without bound, whatever a recurrence and its steps come to together.
+PIECE_OCCURRENCES = 500
+PIECE_JOBS = 5_000
+LEAD_JOBS = 10_000
+AHEAD_JOBS = 20_000
+# Until then the planner will have looked. What is due before it does must be there by then.
+SOON = timedelta(minutes=5)
+
 GRACE = timedelta(minutes=15)
 # With `skip` nothing is done late. This much is not lateness: somebody must notice and begin.
 SKIP_GRACE = timedelta(seconds=60)
@@ -58,6 +67,20 @@ class ScheduleFacts:
     def trail(self) -> timedelta:
         """How long after an occurrence its last step is due."""
         return max((timedelta(0), *self.offsets))
+
+    @property
+    def piece(self) -> int:
+        """How many occurrences are planned at once: as many as their jobs allow, and at least one."""
+        return max(1, min(PIECE_OCCURRENCES, PIECE_JOBS // max(1, len(self.offsets))))
+
+    @property
+    def piece_max(self) -> int:
+        """How many they may be where more have steps that are due soon."""
+        return self.piece + LEAD_JOBS // max(1, len(self.offsets))
+
+    def ahead(self, count: int, span: timedelta) -> timedelta:
+        """How far ahead it is planned where so many of its occurrences take so long."""
+        return span * (AHEAD_JOBS / (count * max(1, len(self.offsets))))
 
     @property
     def over_after(self) -> timedelta:

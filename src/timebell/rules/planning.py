@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
 
 from timebell.errors import RecurrenceError
 from timebell.rules.budget import WORK_MAX, WORK_PER_OCCURRENCE, Budget
@@ -21,7 +22,7 @@ from timebell.rules.localtime import (
     plain_local,
     zone,
 )
-from timebell.rules.planned import Key, Override, Plan, Planned, ScheduleFacts, expires_at
+from timebell.rules.planned import SOON, Key, Override, Plan, Planned, ScheduleFacts, expires_at
 from timebell.rules.reading import read_recurrence
 from timebell.rules.recurrence import last_local, read_series
 from timebell.rules.rrule import Rule, Until
@@ -29,7 +30,6 @@ from timebell.rules.series import Found, Series
 
 # A single date is a rule that ends with its first occurrence, so that one-offs need no code of their own.
 ONE_OFF = "FREQ=DAILY;COUNT=1"
-PLANNED_MAX = 500
 
 _TICK = timedelta(microseconds=1)
 _SECOND = timedelta(seconds=1)
@@ -113,6 +113,19 @@ def moved_to(facts: ScheduleFacts, local: datetime) -> tuple[datetime, Adjusted 
     return aware(instant), adjusted
 
 
+class Window(NamedTuple):
+    """What one plan holds: `limit` occurrences, or up to `most` while they are before `soon_to`, and none beyond."""
+
+    limit: int
+    most: int
+    soon_to: datetime
+    reach_to: datetime
+
+    def holds(self, place: int, occurs_at: datetime) -> bool:
+        most = self.most if occurs_at < self.soon_to else self.limit
+        return place < most and occurs_at < self.reach_to
+
+
 def plan(
     facts: ScheduleFacts,
     overrides: Sequence[Override] = (),
@@ -120,17 +133,24 @@ def plan(
     cursor: datetime,
     now: datetime,
     horizon: timedelta,
-    limit: int = PLANNED_MAX,
+    limit: int | None = None,
 ) -> Plan:
-    """Plan from the cursor to the horizon and the schedule's lead, at most `limit` of what the recurrence gives.
+    """Plan from the cursor to the horizon and the schedule's lead, at most `limit` of what the recurrence gives, or a
+    piece. Where that is less than all, the next look is due at once, or when what is ahead has become less than enough.
 
     What was due before now is caught up or missed. Bounds are half open: what is due at the cursor belongs to this
     plan, and what is due at its `planned_until` to the next.
     """
     reach = horizon + facts.lead
+    window = Window(
+        limit=facts.piece if limit is None else limit,
+        most=facts.piece_max if limit is None else limit,
+        soon_to=now + facts.lead + SOON,
+        reach_to=now + reach,
+    )
     series, changes = series_of(facts), {one.key: one for one in overrides}
-    generated = _look(facts, series, changes, cursor, now + reach, limit)
-    inside = [one for one in generated if one.occurs_at < now + reach][:limit]
+    generated = _look(facts, series, changes, cursor, window)
+    inside = [one for place, one in enumerate(generated) if window.holds(place, one.occurs_at)]
     following = generated[len(inside)].occurs_at if len(generated) > len(inside) else None
     planned_until = now + reach if following is None else min(following, now + reach)
     timeline, moved_in = generated, []
@@ -143,10 +163,13 @@ def plan(
     later = [one.occurs_at for one in moved_in if one.occurs_at >= planned_until]
     upcoming = min([*later, *([] if following is None else [following])], default=None)
     if upcoming is not None:
+        if following is not None and len(inside) >= window.limit:
+            enough = facts.ahead(len(inside), following - inside[0].occurs_at)
+            reach = min(horizon, enough) + facts.lead
         # A tick later it is within the window, which does not hold its own end; who looked at once would look for ever.
         plan_at = upcoming - reach + _TICK
         return Plan(occurrences=occurrences, planned_until=planned_until, plan_at=plan_at, is_over=False)
-    last = _last_of(facts, series, changes, now, limit)
+    last = _last_of(facts, series, changes, now, window.limit)
     over_at = now if last is None else last + facts.over_after
     return Plan(
         occurrences=occurrences,
@@ -161,8 +184,7 @@ def _look(
     series: Series,
     changes: Mapping[Key, Override],
     cursor: datetime,
-    reach_to: datetime,
-    limit: int,
+    window: Window,
 ) -> list[Planned]:
     """What the recurrence gives from the cursor on, and beyond the end of the plan as far as staleness is decided.
 
@@ -176,7 +198,7 @@ def _look(
         for found in series.found(_just_before(cursor), None, budget):
             budget.earn()
             one = _planned(found)
-            is_beyond = len(result) >= limit or one.occurs_at >= reach_to
+            is_beyond = not window.holds(len(result), one.occurs_at)
             if is_beyond:
                 override = changes.get(one.key)
                 ahead -= override is None or override.new_local is not None
