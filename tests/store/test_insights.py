@@ -111,8 +111,11 @@ async def test_depth_of_a_large_table_is_estimated(
     assert (estimated["mail"].future_accuracy, estimated["mail"].future_count) == ("estimate", 100)
     assert (estimated["default"].future_count, estimated["slow"].future_count) == (300, 0)
     assert (estimated["mail"].due_count, estimated["mail"].is_at_least) == (1, False)
-    of_a = (await depths(insights, "a"))["mail"]
-    assert (of_a.future_accuracy, of_a.future_count) == ("unknown", None)
+    of_a = await depths(insights, "a")
+    assert (of_a["mail"].future_accuracy, of_a["mail"].is_at_least) == ("at_least", True)
+    assert of_a["mail"].future_count + of_a["default"].future_count == 101
+    of_b = (await depths(insights, "b"))["mail"]
+    assert (of_b.future_accuracy, of_b.future_count) == ("exact", 0)
 
 
 async def test_lateness_is_that_of_first_attempts(insights: Insights, tables: Tables) -> None:

@@ -277,9 +277,10 @@ async def test_a_page_looks_at_a_bounded_number_of_jobs(
     make = enqueue if state == "unfinished" else log
     mine = [await make(tables, tenant="small")]
     for _ in range(6):
+        await make(tables, tenant="small", kind="office.book")
         await make(tables, tenant="large")
     mine.append(await make(tables, tenant="small"))
-    pages = await all_pages(insights.jobs, "small", state=state)
+    pages = await all_pages(insights.jobs, "small", state=state, kind="office.ring")
     assert [line.id for page in pages for line in page] == mine[::-1]
     assert [len(page) for page in pages] == lengths
 

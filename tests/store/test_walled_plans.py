@@ -23,9 +23,6 @@ QUERIES = {**load_queries("timebell.kernel.sql"), **load_queries("timebell.notif
 PLACES = [
     ("list_unfinished", "id"),
     ("list_unfinished_oldest", "id"),
-    ("list_running", "run_at"),
-    ("count_due", "run_at"),
-    ("count_future", "run_at"),
     ("list_dead", "died_at"),
     ("list_dead_oldest", "died_at"),
     ("list_events", "id"),

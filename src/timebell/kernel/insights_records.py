@@ -10,7 +10,7 @@ from uuid import UUID
 from timebell.kernel.models import JobState
 
 ListedState = JobState | Literal["unfinished", "finished"]
-Accuracy = Literal["exact", "at_least", "estimate", "unknown"]
+Accuracy = Literal["exact", "at_least", "estimate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class QueueDepth:
     started_count: int
     parked_count: int
     is_at_least: bool
-    future_count: int | None
+    future_count: int
     future_accuracy: Accuracy
     oldest_due_at: datetime | None
     lateness_seconds: float

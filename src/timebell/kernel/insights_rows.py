@@ -33,7 +33,7 @@ def depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int])
         started_count=row["started_count"],
         parked_count=row["parked_count"],
         is_at_least=is_cut,
-        future_count=None if accuracy == "unknown" else future,
+        future_count=future,
         future_accuracy=accuracy,
         oldest_due_at=row["oldest_due_at"],
         lateness_seconds=row["lateness_seconds"],

@@ -44,18 +44,17 @@ class InsightsStore(Statements):
         wanted = [name for name in self.queries[query_name].parameters if name != "now"]
         return await self._run(session, query_name, **{name: getattr(listing, name) for name in wanted})
 
-    async def count_due(
-        self, session: Session, *, tenant: str | None, slot_rows_max: int, rows_max: int
-    ) -> Sequence[Row]:
-        return await self._run(
-            session, "count_due", tenant=tenant, slot_rows_max=slot_rows_max, rows_max=rows_max
-        )
+    async def count_due(self, session: Session, *, slot_rows_max: int, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_due", slot_rows_max=slot_rows_max, rows_max=rows_max)
 
     async def count_left(self, session: Session, *, slot_rows_max: int, kinds_max: int) -> Sequence[Row]:
         return await self._run(session, "count_left", slot_rows_max=slot_rows_max, kinds_max=kinds_max)
 
-    async def count_future(self, session: Session, *, tenant: str | None, rows_max: int) -> Sequence[Row]:
-        return await self._run(session, "count_future", tenant=tenant, rows_max=rows_max)
+    async def count_future(self, session: Session, *, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_future", rows_max=rows_max)
+
+    async def count_unfinished(self, session: Session, *, tenant: str, rows_max: int) -> Sequence[Row]:
+        return await self._run(session, "count_unfinished", tenant=tenant, rows_max=rows_max)
 
     async def estimate_jobs(self, session: Session, *, pages_max: int, rows_max: int) -> Sequence[Row]:
         """How the jobs are spread over the queues is looked at where there are more than `rows_max`."""

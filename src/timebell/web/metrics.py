@@ -171,7 +171,7 @@ def _of_queues(figures: Figures) -> Iterator[Metric]:
     yield _gauge("timebell_queue_started", "Jobs that have begun.", ["queue"], started)
     parked = {(one.queue,): one.parked_count for one in depth}
     yield _gauge("timebell_queue_parked", "Jobs that are due and held by a pause.", ["queue"], parked)
-    future = {(one.queue,): one.future_count for one in depth if one.future_count is not None}
+    future = {(one.queue,): one.future_count for one in depth}
     yield _gauge(
         "timebell_queue_future", "Jobs that are not due yet; where there are many, about.", ["queue"], future
     )

@@ -4,7 +4,7 @@ WITH due AS MATERIALIZED (
     SELECT j.* FROM timebell.slots s
     CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
     CROSS JOIN LATERAL (
-        SELECT j.queue, j.tenant, j.lane, j.run_at, j.started_by IS NOT NULL AS is_started FROM timebell.jobs j
+        SELECT j.queue, j.lane, j.run_at, j.started_by IS NOT NULL AS is_started FROM timebell.jobs j
         WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at <= (SELECT coalesce(:now::timestamptz, now()))
         ORDER BY j.run_at, j.id LIMIT :slot_rows_max::integer
     ) j
@@ -15,7 +15,7 @@ WITH due AS MATERIALIZED (
         count(*) FILTER (WHERE is_started) AS started_count,
         count(*) FILTER (WHERE NOT is_started AND lane = 2) AS parked_count,
         min(run_at) FILTER (WHERE NOT is_started AND lane < 2) AS oldest_due_at
-    FROM due WHERE :tenant::text IS NULL OR tenant = :tenant::text
+    FROM due
     GROUP BY queue
 )
 SELECT coalesce(q.name, c.queue) AS queue, coalesce(c.due_count, 0) AS due_count,

@@ -4,14 +4,13 @@ WITH future AS MATERIALIZED (
     SELECT j.* FROM timebell.slots s
     CROSS JOIN (VALUES (0::smallint), (1::smallint), (2::smallint)) AS l(lane)
     CROSS JOIN LATERAL (
-        SELECT j.queue, j.tenant FROM timebell.jobs j
+        SELECT j.queue FROM timebell.jobs j
         WHERE j.slot = s.slot AND j.lane = l.lane AND j.run_at > (SELECT coalesce(:now::timestamptz, now()))
         ORDER BY j.run_at, j.id LIMIT :rows_max::integer
     ) j
     LIMIT :rows_max::integer
 )
-SELECT queue, count(*) FILTER (WHERE :tenant::text IS NULL OR tenant = :tenant::text) AS future_count,
-    (SELECT count(*) FROM future) AS read_count
+SELECT queue, count(*) AS future_count, (SELECT count(*) FROM future) AS read_count
 FROM future
 GROUP BY queue
 ORDER BY queue

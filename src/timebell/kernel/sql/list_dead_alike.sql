@@ -6,7 +6,7 @@ SELECT * FROM (
         (:kind::text IS NULL OR d.kind = :kind::text) AND (:queue::text IS NULL OR d.queue = :queue::text) AS is_match,
         row_number() OVER (ORDER BY d.died_at DESC, d.id DESC) = :look_max::integer AS is_end
     FROM timebell.dead_jobs d
-    WHERE d.tenant = :tenant::text AND d.fingerprint = :fingerprint::text AND (d.died_at, d.id) < (
+    WHERE d.tenant BETWEEN :tenant::text AND :tenant::text AND d.fingerprint = :fingerprint::text AND (d.died_at, d.id) < (
         (SELECT coalesce(:before_at::timestamptz, 'infinity')),
         (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')))
     ORDER BY d.died_at DESC, d.id DESC LIMIT :look_max::integer

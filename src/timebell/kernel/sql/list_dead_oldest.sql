@@ -1,13 +1,13 @@
 -- The dead jobs of a tenant, or those that died of one cause, the first that died first; looked at as in list_dead.
 WITH looked_at AS (
     (SELECT d.id, d.died_at, d.kind, d.queue, d.subject, d.key FROM timebell.dead_jobs d
-    WHERE :fingerprint::text IS NULL AND d.tenant = :tenant::text AND (d.died_at, d.id) > (
+    WHERE :fingerprint::text IS NULL AND d.tenant BETWEEN :tenant::text AND :tenant::text AND (d.died_at, d.id) > (
         (SELECT coalesce(:after_at::timestamptz, '-infinity')),
         (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')))
     ORDER BY d.died_at, d.id LIMIT :look_max::integer)
     UNION ALL
     (SELECT d.id, d.died_at, d.kind, d.queue, d.subject, d.key FROM timebell.dead_jobs d
-    WHERE d.tenant = :tenant::text AND d.fingerprint = :fingerprint::text AND (d.died_at, d.id) > (
+    WHERE d.tenant BETWEEN :tenant::text AND :tenant::text AND d.fingerprint = :fingerprint::text AND (d.died_at, d.id) > (
         (SELECT coalesce(:after_at::timestamptz, '-infinity')),
         (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')))
     ORDER BY d.died_at, d.id LIMIT :look_max::integer)

@@ -5,7 +5,8 @@ WITH looked AS MATERIALIZED (
     SELECT l.id, l.tenant, l.queue, l.kind, l.subject, l.key, l.step, l.version, l.attempt, l.due_at, l.started_at,
         l.finished_at, l.logged_at, l.correlation_id, l.state, l.reason, l.error_class, l.error
     FROM timebell.job_log l
-    WHERE l.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
+    WHERE l.tenant = :tenant::text
+        AND l.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY l.id LIMIT :look_max::integer
 ), last AS (
     SELECT DISTINCT ON (l.id) l.* FROM looked l
@@ -16,7 +17,7 @@ WITH looked AS MATERIALIZED (
     FROM last
 ), judged AS (
     SELECT counted.*, is_cut AND from_end = end_number AS is_end,
-        tenant = :tenant::text AND state <> 'pending' AND (:state::text IS NULL OR state = :state::text)
+        state <> 'pending' AND (:state::text IS NULL OR state = :state::text)
             AND (:kind::text IS NULL OR kind = :kind::text) AND (:queue::text IS NULL OR queue = :queue::text)
             AND (:key::text IS NULL OR key = :key::text) AS is_match
     FROM counted

@@ -1,5 +1,6 @@
 -- The started jobs of a tenant, the last enqueued first, or the first. Whatever was started was due, and stands at the
--- front of the index that the engine reads by.
+-- front of the index that the engine reads by. Behind the wall between tenants the limits below would count the jobs of one
+-- tenant alone, so this is for whoever sees all of them.
 SELECT j.id, j.tenant, j.queue, j.kind, j.subject, j.key, j.step, j.revision, j.attempt, j.max_attempts, j.due_at,
     j.run_at, j.expires_at, j.created_at, j.started_at, j.cancel_requested_at, j.correlation_id, 'running' AS state
 FROM timebell.slots s

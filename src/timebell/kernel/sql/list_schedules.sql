@@ -2,17 +2,17 @@
 -- call looks at no more than look_max rows of it.
 WITH looked_at AS (
     (SELECT id, state FROM timebell.schedules
-    WHERE :owner::text IS NULL AND :subject::text IS NULL AND tenant = :tenant::text
+    WHERE :owner::text IS NULL AND :subject::text IS NULL AND tenant BETWEEN :tenant::text AND :tenant::text
         AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
     UNION ALL
     (SELECT id, state FROM timebell.schedules
-    WHERE tenant = :tenant::text AND owner = :owner::text
+    WHERE tenant BETWEEN :tenant::text AND :tenant::text AND owner = :owner::text
         AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
     UNION ALL
     (SELECT id, state FROM timebell.schedules
-    WHERE tenant = :tenant::text AND subject = :subject::text
+    WHERE tenant BETWEEN :tenant::text AND :tenant::text AND subject = :subject::text
         AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY id LIMIT :look_max::integer)
 ), marked AS (

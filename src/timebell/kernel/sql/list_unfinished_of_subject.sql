@@ -8,7 +8,7 @@ SELECT * FROM (
             AND (:state::text IS NULL OR (j.started_by IS NULL) = (:state::text = 'pending')) AS is_match,
         row_number() OVER (ORDER BY j.id DESC) = :look_max::integer AS is_end
     FROM timebell.jobs j
-    WHERE j.tenant = :tenant::text AND j.subject = :subject::text
+    WHERE j.tenant BETWEEN :tenant::text AND :tenant::text AND j.subject = :subject::text
         AND j.id < (SELECT coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     ORDER BY j.id DESC LIMIT :look_max::integer
 ) looked

@@ -1,17 +1,17 @@
 -- The unfinished jobs of a tenant, or those about one subject, the first enqueued first; looked at as in list_unfinished.
 WITH looked_at AS (
-    (SELECT j.id, j.tenant, j.kind, j.queue, j.started_by IS NULL AS is_pending FROM timebell.jobs j
-    WHERE :subject::text IS NULL
+    (SELECT j.id, j.kind, j.queue, j.started_by IS NULL AS is_pending FROM timebell.jobs j
+    WHERE :subject::text IS NULL AND j.tenant BETWEEN :tenant::text AND :tenant::text
         AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY j.id LIMIT :look_max::integer)
     UNION ALL
-    (SELECT j.id, j.tenant, j.kind, j.queue, j.started_by IS NULL FROM timebell.jobs j
-    WHERE j.tenant = :tenant::text AND j.subject = :subject::text
+    (SELECT j.id, j.kind, j.queue, j.started_by IS NULL FROM timebell.jobs j
+    WHERE j.tenant BETWEEN :tenant::text AND :tenant::text AND j.subject = :subject::text
         AND j.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY j.id LIMIT :look_max::integer)
 ), marked AS (
-    SELECT id, tenant = :tenant::text
-            AND (:kind::text IS NULL OR kind = :kind::text) AND (:queue::text IS NULL OR queue = :queue::text)
+    SELECT id,
+        (:kind::text IS NULL OR kind = :kind::text) AND (:queue::text IS NULL OR queue = :queue::text)
             AND (:state::text IS NULL OR is_pending = (:state::text = 'pending')) AS is_match,
         row_number() OVER (ORDER BY id) = :look_max::integer AS is_end
     FROM looked_at

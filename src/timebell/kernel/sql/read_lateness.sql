@@ -4,7 +4,7 @@ WITH latest AS (
     SELECT l.* FROM unnest(:from_ats::timestamptz[], :until_ats::timestamptz[], :first_pages::bigint[])
         AS day(from_at, until_at, first_page)
     CROSS JOIN LATERAL (
-        SELECT l.id, l.version, l.logged_at,
+        SELECT l.tenant, l.id, l.version, l.logged_at,
             greatest(0, extract(epoch FROM coalesce(l.started_at, l.finished_at) - l.due_at))::double precision AS seconds
         FROM timebell.job_log l
         WHERE l.logged_at >= day.from_at AND l.logged_at < day.until_at
@@ -23,6 +23,7 @@ SELECT count(*) AS sample_count,
 FROM latest l
 WHERE l.seconds < 1 OR (
     SELECT true FROM timebell.job_log e
-    WHERE e.id = l.id AND e.logged_at < l.logged_at AND e.state = 'pending' AND e.reason IS DISTINCT FROM 'moved'
+    WHERE e.tenant = l.tenant AND e.id = l.id AND e.logged_at < l.logged_at
+        AND e.state = 'pending' AND e.reason IS DISTINCT FROM 'moved'
     LIMIT 1
 ) IS NULL

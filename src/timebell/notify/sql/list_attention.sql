@@ -1,5 +1,5 @@
 -- What waits for a person: what failed, what may or may not have been told, what lacks a value, and what was given up with
--- its job; the oldest first. What was taken back since waits for nobody.
+-- its job; the oldest first. What was taken back since waits for nobody. BETWEEN as in the kernel's list_unfinished.
 SELECT n.tenant, n.id, n.recipient_id, n.template, n.template_version, n.topic, n.class, n.urgency,
         n.route::text AS route, n.context::text AS context, n.subject, n.key, n.digest_id, n.due_at, n.expires_at,
         n.state, n.reason, n.held_until, n.correlation_id, n.created_at, n.settled_at
@@ -13,7 +13,7 @@ FROM (
     UNION
     (SELECT w.id FROM timebell_notify.owed o
     JOIN timebell_notify.notifications w ON w.tenant = o.tenant AND w.id = o.id AND w.settled_at IS NULL
-    WHERE o.tenant = :tenant::text AND o.is_dead
+    WHERE o.tenant BETWEEN :tenant::text AND :tenant::text AND o.is_dead
         AND o.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     ORDER BY w.id LIMIT :limit::integer + 1)
 ) found

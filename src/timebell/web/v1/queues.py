@@ -27,8 +27,8 @@ class DepthOutput(Output):
     started_count: int
     parked_count: int
     is_at_least: bool
-    future_count: int | None
-    future_accuracy: Literal["exact", "at_least", "estimate", "unknown"]
+    future_count: int
+    future_accuracy: Literal["exact", "at_least", "estimate"]
     oldest_due_at: Instant | None
     lateness_seconds: float
 

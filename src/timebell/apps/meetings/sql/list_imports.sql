@@ -3,5 +3,5 @@ SELECT id, user_id, name, url, status, reason, skipped::text AS skipped, entry_c
     created_at, updated_at
 FROM meetings.calendar_imports
 WHERE tenant = :tenant::text AND user_id = :user_id::uuid
-    AND id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY id LIMIT :limit::integer + 1

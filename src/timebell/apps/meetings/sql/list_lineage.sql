@@ -7,5 +7,5 @@ SELECT m.tenant, m.id, m.requester_id, m.title, m.description, m.location, m.tim
 FROM meetings.meeting_requests m
 JOIN meetings.meeting_participants own ON own.tenant = m.tenant AND own.meeting_id = m.id
 WHERE m.tenant = :tenant::text AND m.root_id = :root_id::uuid AND own.recipient_id = :person::uuid
-    AND m.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND m.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY m.id LIMIT :limit::integer + 1

@@ -7,7 +7,7 @@ SELECT m.tenant, m.id, m.requester_id, m.title, m.description, m.location, m.tim
 FROM meetings.meeting_participants own
 JOIN meetings.meeting_requests m ON m.tenant = own.tenant AND m.id = own.meeting_id
 WHERE own.tenant = :tenant::text AND own.recipient_id = :person::uuid
-    AND own.meeting_id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')
+    AND own.meeting_id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
     AND (:status::text IS NULL OR m.status = :status::text)
     AND (:other::uuid IS NULL OR EXISTS (SELECT FROM meetings.meeting_participants o
         WHERE o.tenant = m.tenant AND o.meeting_id = m.id AND o.recipient_id = :other::uuid))

@@ -1,0 +1,128 @@
+"""What a tenant asks for costs what its own rows cost, however many the others have."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.web.neighbours import NEIGHBOUR_ROWS, Reading, large_tables, settle_neighbours
+from tests.web.notify_support import ORDER, SHIPPED, open_sandbox, pass_time
+from tests.web.support import OTHER, Site
+from tests.web.test_every_operation import OFFICE
+from timebell.testing.database import TestDatabase
+
+# Tables that no read here goes through by more than a key.
+BARE = {
+    "agenda_done",
+    "digests",
+    "opt_outs",
+    "policies",
+    "provider_reports",
+    "recent_sends",
+    "template_moves",
+}
+
+
+async def furnish(site: Site) -> dict[str, Any]:
+    """Some of everything that can be listed; answers with the ids."""
+    numbers = itertools.count()
+
+    async def made(method: str, path: str, body: Any) -> Any:
+        once = {"idempotency-key": f"key-{next(numbers)}"}
+        response = await site.ask(method, path, json=body, key=OTHER, headers=once)
+        assert response.is_success, f"{path}: {response.text}"
+        return response.json()
+
+    people = [
+        await made(
+            "POST",
+            "/v1/recipients",
+            {"name": "Ada", "external_id": f"user-{number}", "email": f"ada-{number}@example.org"},
+        )
+        for number in range(3)
+    ]
+    person = people[0]["id"]
+    await made("PUT", "/v1/templates/order.shipped", SHIPPED)
+    tell = {"recipient_id": person, "template": "order.shipped", "context": ORDER, "subject": "order:1"}
+    told = [
+        await made("POST", "/v1/notifications", {**tell, "channels": [channel], **more})
+        for channel in ("inbox", "email")
+        for more in ({}, {"key": f"{channel}-1"}, {"due_at": "2027-09-01T09:00:00Z"})
+    ]
+    [example] = [route for route in site.routes if (route.method, route.path) == ("POST", "/v1/schedules")]
+    schedule = await made("POST", "/v1/schedules", dict(example.example or {}))
+    ring = {"kind": "office.ring", "payload": {}, "subject": "order:1"}
+    for number in range(3):
+        await made("POST", "/v1/jobs", {**ring, "key": f"ring-{number}", "delay": "P300D"})
+        await made("POST", "/v1/jobs", ring)
+        await made("POST", "/v1/jobs", {**ring, "kind": "office.fail"})
+    await made("POST", "/v1/queues/mail/pause", {"reason": "as asked"})
+    await made(
+        "POST", "/v1/suppressions", {"channel": "email", "address": "no@example.org", "reason": "manual"}
+    )
+    await pass_time(site)
+    [done] = (await site.get("/v1/jobs?state=done&limit=1", key=OTHER)).json()["data"]
+    [delivery] = (await site.get("/v1/deliveries?limit=1", key=OTHER)).json()["data"]
+    [dead] = (await site.get("/v1/dead-jobs?limit=1", key=OTHER)).json()["data"]
+    return {
+        "person": person,
+        "told": told[1]["id"],
+        "schedule": schedule["id"] if "id" in schedule else schedule["schedule"]["id"],
+        "job": done["id"],
+        "delivery": delivery["id"],
+        "fingerprint": dead["fingerprint"],
+    }
+
+
+async def test_no_read_looks_at_the_rows_of_others(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A route or a parameter that comes anew must be asked here too: whoever adds one says with what."""
+    async with open_sandbox(database_url, apps=(OFFICE,)) as site:
+        ids = await furnish(site)
+        await settle_neighbours(database_url)
+        large = await large_tables(database_url)
+        assert {name for name, rows in large.items() if rows < NEIGHBOUR_ROWS * 0.9} == BARE
+        by_id = {
+            "jobs": ids["job"],
+            "schedules": ids["schedule"],
+            "recipients": ids["person"],
+            "notifications": ids["told"],
+            "deliveries": ids["delivery"],
+        }
+        paths: dict[str, dict[str, object]] = {}
+        for route in site.routes:
+            parts = route.path.split("/")
+            if "{id}" in route.path and parts[2] in by_id:
+                paths[route.path] = {"id": by_id[parts[2]]}
+            elif "{key}" in route.path:
+                paths[route.path] = {"key": "order.shipped"}
+            elif "{tenant}" in route.path:
+                paths[route.path] = {"tenant": OTHER}
+        values = {
+            "kind": "office.ring",
+            "queue": "default",
+            "subject": "order:1",
+            "key": "ring-1",
+            "fingerprint": ids["fingerprint"],
+            "owner": "nobody",
+            "from_at": "2027-03-01T00:00:00Z",
+            "before": "2028-03-01T00:00:00Z",
+            "at": "2027-04-01T00:00:00Z",
+            "correlation_id": "nowhere",
+            "name": "queue.paused",
+            "external_id": "user-1",
+            "version": 1,
+            "recipient_id": ids["person"],
+            "notification_id": ids["told"],
+            "template": "order.shipped",
+            "topic": "orders",
+            "channel": "email",
+            "address": "no@example.org",
+        }
+        reading = Reading(site, monkeypatch, paths=paths, values=values, actor=ids["person"])
+        await reading.all(site.routes)
+    assert reading.too_far == []
+    assert reading.count > 300
