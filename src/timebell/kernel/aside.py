@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from timebell.errors import InvalidInput, TooManyAtOnce
 
@@ -31,23 +31,33 @@ class _Asked(Generic[T]):
     answer: asyncio.Future[T]
 
 
-class _Line:
+class Waiting(Protocol):
+    """Something asked for, and where the answer to it goes."""
+
+    @property
+    def answer(self) -> asyncio.Future[Any]: ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class Line(Generic[W]):
     """What is waiting, tenant by tenant. Whoever gave up waiting is passed over."""
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[str, deque[_Asked[Any]]] = OrderedDict()
+        self._asked: OrderedDict[str, deque[W]] = OrderedDict()
 
     @property
     def is_empty(self) -> bool:
         return not self._asked
 
-    def add(self, tenant: str, asked: _Asked[Any]) -> None:
+    def add(self, tenant: str, asked: W) -> None:
         self._asked.setdefault(tenant, deque()).append(asked)
 
     def count(self, tenant: str) -> int:
         return sum(not one.answer.done() for one in self._asked.get(tenant, ()))
 
-    def take(self, may_take: Callable[[str], bool] = lambda _: True) -> tuple[str, _Asked[Any]] | None:
+    def take(self, may_take: Callable[[str], bool] = lambda _: True) -> tuple[str, W] | None:
         """The next of the tenant whose turn it is, who then stands last."""
         for tenant in list(self._asked):
             if not may_take(tenant):
@@ -61,7 +71,7 @@ class _Line:
         return None
 
 
-def _taken(waiting: deque[_Asked[Any]]) -> Iterator[_Asked[Any]]:
+def _taken(waiting: deque[W]) -> Iterator[W]:
     while waiting:
         yield waiting.popleft()
 
@@ -71,7 +81,7 @@ class Turns:
 
     def __init__(self, *, seconds: float = TURN_SECONDS) -> None:
         self._seconds = seconds
-        self._line = _Line()
+        self._line: Line[_Asked[Any]] = Line()
         self._spent = 0.0
         self._is_next_planned = False
 
@@ -118,7 +128,7 @@ class Threads:
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        self._line = _Line()
+        self._line: Line[_Asked[Any]] = Line()
         self._running: Counter[str] = Counter()
         self._pool: ThreadPoolExecutor | None = None
 

@@ -21,6 +21,7 @@ from timebell.kernel.aside import Aside
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import JobWriter, encode_payload
 from timebell.kernel.kinds_alive import KindsAlive
+from timebell.kernel.look_ups import LookUps
 from timebell.kernel.models import (
     REASON_MAX,
     AgendaDiff,
@@ -69,6 +70,7 @@ class Timebell:
         self.chance = chance or Chance()
         self.tallies = tallies or Tallies()
         self.aside = Aside()
+        self.look_ups = LookUps()
         self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
         self.store = Store(self.clock)
         self.kinds_alive = KindsAlive(database, self.store, self.clock.monotonic)
@@ -90,6 +92,7 @@ class Timebell:
 
     async def close(self) -> None:
         self.aside.close()
+        self.look_ups.close()
         await self.kinds_alive.close()
         await self.wakeups.close()
 

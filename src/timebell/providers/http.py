@@ -31,6 +31,8 @@ CONNECTIONS_MAX: Final = 100
 KEPT_CONNECTIONS_MAX: Final = 20
 KEPT_SECONDS: Final = 5.0
 NOTE_LENGTH_MAX: Final = 300
+# Under this name a request says whose it is, to whatever shares something between tenants.
+TENANT: Final = "timebell.tenant"
 RETRY_AFTER_MAX: Final = timedelta(hours=24)
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -115,9 +117,10 @@ class HttpCaller:
         content: bytes = b"",
         body_bytes_max: int = BODY_BYTES_MAX,
         handover: Handover | None = None,
+        tenant: str = "",
     ) -> Reply | NoReply:
         """One request and its answer, all of it within the timeout, and as much of its body as is asked for. `handover`
-        is marked before the body is written."""
+        is marked before the body is written. The `tenant` is whose call it is, where the URL is a stranger's."""
         seconds = timeout.total_seconds()
         deadline = asyncio.get_running_loop().time() + seconds
         progress = _Progress(handover)
@@ -135,7 +138,7 @@ class HttpCaller:
                         **(headers or {}),
                     },
                     content=content,
-                    extensions={"trace": progress.note, "timeout": limits.as_dict()},
+                    extensions={"trace": progress.note, "timeout": limits.as_dict(), TENANT: tenant},
                 )
                 response = await self._open().handle_async_request(request)
         except (TimeoutError, httpx2.TimeoutException):

@@ -1,18 +1,16 @@
 """Calls to URLs that strangers gave, which never lead inside.
 
 The name is resolved once, every address that it stands for is checked, and the connection goes to one that was checked,
-so that a name which changes its mind in between gains nothing. The host's name still stands in the request and in the
-TLS handshake. Redirects are not followed, since each would be a new URL of the stranger's choice.
+so that a name which changes its mind in between gains nothing. One that hangs holds up its own tenant alone. The host's
+name still stands in the request and in the TLS handshake. Redirects are not followed, since each would be a new URL of
+the stranger's choice.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,14 +18,13 @@ from typing import Final
 import httpx2
 
 from timebell.errors import UnsafeUrl
-from timebell.providers.http import HttpCaller, plain_transport
+from timebell.kernel.look_ups import LookUps
+from timebell.providers.http import TENANT, HttpCaller, plain_transport
 from timebell.providers.safe_addresses import Network, is_outside
 
 URL_LENGTH_MAX: Final = 2_000
 ADDRESSES_MAX: Final = 64
 ADDRESSES_TRIED_MAX: Final = 4
-# A look-up that hangs cannot be given up, only left; more than these wait for a place, within their own deadline.
-LOOK_UPS_MAX: Final = 8
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -70,21 +67,6 @@ def check_url(url: str, reach: Reach = PUBLIC) -> httpx2.URL:
     return parsed
 
 
-class SystemResolver:
-    """Asks the system for the addresses of a host, in threads of its own."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(LOOK_UPS_MAX, thread_name_prefix="timebell-resolver")
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up, host, port)
-        return list(dict.fromkeys(str(row[4][0]) for row in found))
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
 class SafeTransport(httpx2.AsyncBaseTransport):
     """Checks where a request would go, and connects there and nowhere else.
 
@@ -92,11 +74,17 @@ class SafeTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(
-        self, *, reach: Reach = PUBLIC, resolve: Resolve | None = None, verify: ssl.SSLContext | None = None
+        self,
+        *,
+        reach: Reach = PUBLIC,
+        resolve: Resolve | None = None,
+        look_ups: LookUps | None = None,
+        verify: ssl.SSLContext | None = None,
     ) -> None:
         self._reach = reach
-        self._system = None if resolve is not None else SystemResolver()
-        self._resolve: Resolve = resolve if resolve is not None else self._ask_system
+        self._resolve = resolve
+        self._own = LookUps() if look_ups is None and resolve is None else None
+        self._look_ups = look_ups or self._own
         self._inner = plain_transport(verify, keeps=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -111,12 +99,12 @@ class SafeTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-        if self._system is not None:
-            self._system.close()
+        if self._own is not None:
+            self._own.close()
 
     async def _addresses(self, url: httpx2.URL, request: httpx2.Request) -> Sequence[str]:
         try:
-            addresses = await self._resolve(url.raw_host.decode("ascii").strip("[]"), _port(url))
+            addresses = await self._ask(url, request)
         except (OSError, UnicodeError) as error:
             raise httpx2.ConnectError("the host's name cannot be resolved", request=request) from error
         inside = [it for it in addresses if not is_outside(it, allowed=self._reach.networks)]
@@ -126,24 +114,31 @@ class SafeTransport(httpx2.AsyncBaseTransport):
             )
         return addresses
 
-    async def _ask_system(self, host: str, port: int) -> Sequence[str]:
-        assert self._system is not None
-        return await self._system(host, port)
+    async def _ask(self, url: httpx2.URL, request: httpx2.Request) -> Sequence[str]:
+        host = url.raw_host.decode("ascii").strip("[]")
+        if self._resolve is not None:
+            return await self._resolve(host, _port(url))
+        assert self._look_ups is not None
+        return await self._look_ups(request.extensions.get(TENANT, ""), host)
 
 
 def safe_caller(
-    *, reach: Reach = PUBLIC, resolve: Resolve | None = None, verify: ssl.SSLContext | None = None
+    *,
+    reach: Reach = PUBLIC,
+    resolve: Resolve | None = None,
+    look_ups: LookUps | None = None,
+    verify: ssl.SSLContext | None = None,
 ) -> HttpCaller:
-    """For every call whose URL is a stranger's: webhooks, push endpoints, feeds."""
-    return HttpCaller(make_transport=partial(SafeTransport, reach=reach, resolve=resolve, verify=verify))
+    """For every call whose URL is a stranger's: webhooks, push endpoints, feeds.
+
+    Names are asked for with `look_ups`, which several callers may share; without them, with some of its own.
+    """
+    make = partial(SafeTransport, reach=reach, resolve=resolve, look_ups=look_ups, verify=verify)
+    return HttpCaller(make_transport=make)
 
 
 def _port(url: httpx2.URL) -> int:
     return url.port if url.port is not None else 443 if url.scheme == "https" else 80
-
-
-def _look_up(host: str, port: int) -> Sequence[tuple[object, object, object, object, tuple[object, ...]]]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _pinned(request: httpx2.Request, url: httpx2.URL, address: str) -> httpx2.Request:

@@ -81,6 +81,7 @@ class Webhook:
         outcome = await self._caller.call(
             "POST",
             parcel.address,
+            tenant=parcel.tenant,
             timeout=self._timeout,
             headers={"content-type": "application/json", **headers},
             content=body,

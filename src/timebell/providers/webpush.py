@@ -106,6 +106,7 @@ class WebPush:
         outcome = await self._caller.call(
             "POST",
             parcel.address,
+            tenant=parcel.tenant,
             timeout=self._timeout,
             headers=headers,
             content=body,

@@ -16,10 +16,10 @@ import trustme
 
 from tests.contract.providers.http_server import HttpServer, Request, Response
 from timebell.errors import UnsafeUrl
-from timebell.providers import safe_http
+from timebell.kernel.look_ups import LookUps
 from timebell.providers.http import HttpCaller, NoReply, Reply
 from timebell.providers.safe_addresses import is_outside
-from timebell.providers.safe_http import LOOK_UPS_MAX, PUBLIC, Reach, check_url, safe_caller
+from timebell.providers.safe_http import PUBLIC, Reach, check_url, safe_caller
 
 SECONDS = timedelta(seconds=5)
 LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -361,27 +361,34 @@ async def test_a_resolver_that_hangs_is_bounded() -> None:
     await caller.close()
 
 
-async def test_look_ups_that_hang_do_not_hold_up_the_rest_of_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """More of them than there are threads are each given up in time, and other work in threads goes on."""
+async def test_names_of_one_tenant_that_hang_do_not_hold_up_another(canary: Canary) -> None:
+    """More of them than there are places for."""
     released = threading.Event()
 
-    def hang(host: str, port: int) -> Sequence[tuple[object, ...]]:
-        released.wait(30)
-        return []
+    def look_up(host: str) -> Sequence[str]:
+        if host.startswith("slow"):
+            assert released.wait(60)
+        return ["127.0.0.1"]
 
-    monkeypatch.setattr(safe_http, "_look_up", hang)
-    caller = safe_caller()
-    calls = [
-        caller.call("POST", f"https://slow{number}.example/", timeout=timedelta(seconds=0.2))
-        for number in range(LOOK_UPS_MAX * 3)
+    look_ups = LookUps(look_up, seconds=60)
+    reach = Reach(ports=frozenset({canary.server.port}), networks=(ip_network("127.0.0.0/8"),))
+    context = ssl.create_default_context()
+    canary.authority.configure_trust(context)
+    caller = safe_caller(reach=reach, look_ups=look_ups, verify=context)
+    port = canary.server.port
+    hanging = [
+        asyncio.ensure_future(
+            caller.call("POST", f"https://slow{number}.example:{port}/", timeout=10 * SECONDS, tenant="a")
+        )
+        for number in range(40)
     ]
-    outcomes = await asyncio.gather(*calls)
-    assert set(outcomes) == {NoReply(reason="timed_out")}
-    async with asyncio.timeout(5):
-        assert await asyncio.to_thread(lambda: "still here") == "still here"
+    await asyncio.sleep(0)
+    answered = await caller.call("POST", f"https://localhost:{port}/", timeout=SECONDS, tenant="b")
+    assert isinstance(answered, Reply)
+    assert not any(call.done() for call in hanging)
     released.set()
+    for call in hanging:
+        call.cancel()
     await caller.close()
 
 

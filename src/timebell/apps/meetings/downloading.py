@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from timebell.errors import UnsafeUrl
+from timebell.kernel import Timebell
 from timebell.rules.ics_reading import TEXT_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -53,16 +54,17 @@ def _may_be_outside(host: str) -> bool:
     return is_outside(host.strip("[]"), allowed=() if REACH is None else REACH.networks)
 
 
-async def download(url: str) -> str:
+async def download(bell: Timebell, tenant: str, url: str) -> str:
     """What lies there. Redirects are not followed: each would be a new URL of a stranger's choice."""
     from timebell.providers.http import NoReply
     from timebell.providers.safe_http import PUBLIC, safe_caller
 
-    caller = safe_caller(reach=REACH or PUBLIC)
+    caller = safe_caller(reach=REACH or PUBLIC, look_ups=bell.look_ups)
     try:
         reply = await caller.call(
             "GET",
             url,
+            tenant=tenant,
             timeout=timedelta(seconds=_SECONDS),
             headers={"accept": "text/calendar"},
             body_bytes_max=_BYTES_MAX,

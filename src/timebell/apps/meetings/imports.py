@@ -134,7 +134,7 @@ class Imports:
             found = await threads.run(tenant, work)
         else:
             try:
-                text, wait = await download(source.url), _READ_EVERY
+                text, wait = await download(self._bell, tenant, source.url), _READ_EVERY
                 found = await threads.run(tenant, partial(_found_there, text, timezone, source.now))
             except Unread as error:
                 async with self._bell.transaction(tenant=tenant) as tx:
