@@ -44,6 +44,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
 NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "connect_seconds": (10.0, 0.1, 120.0),
     "statement_seconds": (30.0, 0.1, 3600.0),
+    "read_seconds": (5.0, 0.05, 3600.0),
     "lock_seconds": (5.0, 0.01, 60.0),
     "cancel_wait_seconds": (2.0, 0.0, 60.0),
     "lease_seconds": (30.0, 2.0, 600.0),

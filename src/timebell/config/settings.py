@@ -53,6 +53,9 @@ class Settings:
     pool_size: int = whole(10, 2, 200, "connections", "Connections of this process at most, for each role.")
     connect_seconds: float = number(10.0, 0.1, 120, "seconds", "How long opening a connection may take.")
     statement_seconds: float = number(30.0, 0.1, 3600, "seconds", "How long one statement may take.")
+    read_seconds: float = number(
+        5.0, 0.05, 3600, "seconds", "How long one statement of an HTTP request that only reads may take."
+    )
     lock_seconds: float = number(5.0, 0.01, 60, "seconds", "How long a statement waits for a locked row.")
     cancel_wait_seconds: float = number(2.0, 0, 60, "seconds", "How long a cancel waits for a locked job.")
 

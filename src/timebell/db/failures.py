@@ -21,4 +21,6 @@ PASSING_ERRORS = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
+# A statement took longer than it may.
+SLOW_ERRORS = (asyncpg.QueryCanceledError,)
 DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)

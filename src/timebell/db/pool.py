@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +13,8 @@ import asyncpg
 
 from timebell.db.connecting import connect
 from timebell.db.queries import Query
-from timebell.db.walls import begin_walled
+from timebell.db.turns import Turns
+from timebell.db.walls import begin_walled, walled_tenant
 from timebell.errors import DatabaseError, DatabaseUnavailable
 
 Row = Mapping[str, Any]
@@ -194,12 +195,13 @@ class Database:
         observer: Observer,
         *,
         pooled: bool,
-        is_walled: bool = False,
+        turns: Turns | None = None,
     ) -> None:
         self._pool = pool
+        self._turns = turns
         self._limits = limits
         self._pooled = pooled
-        self.is_walled = is_walled
+        self.is_walled = turns is not None
         self.url = url
         self.observer = observer
 
@@ -224,7 +226,8 @@ class Database:
         `pooled` means a pooler in transaction mode stands in between: it forgets prepared statements and
         refuses start-up parameters, so both are left out, and the limits must be set on the role.
 
-        `is_walled` means the role sees one tenant at a time: the one that the code around says with `walled_to`.
+        `is_walled` means the role sees one tenant at a time: the one that the code around says with `walled_to`. The
+        tenants take turns with the connections then, and none of them has all.
         """
         limits = limits or Limits()
         options = {**_connection_options(limits, pooled), "connect": connect}
@@ -239,7 +242,8 @@ class Database:
                 f"cannot connect to PostgreSQL: {str(error) or type(error).__name__}; "
                 "check DATABASE_URL and that the server accepts connections"
             ) from error
-        return cls(pool, url, limits, Observer(gate=gate), pooled=pooled, is_walled=is_walled)
+        turns = Turns(size) if is_walled else None
+        return cls(pool, url, limits, Observer(gate=gate), pooled=pooled, turns=turns)
 
     async def close(self) -> None:
         """Close every connection; one that does not answer is dropped."""
@@ -262,7 +266,9 @@ class Database:
             self.observer.is_astray = False
             # Each of them alone would be found out only by the next statement, and at the price of its deadline.
             await self._pool.expire_connections()
-        async with self._pool.acquire(timeout=self._limits.connect) as connection:
+        seconds = self._limits.connect
+        turn = nullcontext() if self._turns is None else self._turns.place(walled_tenant(), seconds)
+        async with turn, self._pool.acquire(timeout=seconds) as connection:
             session = AsyncpgSession(connection, self.observer)
             try:
                 yield session

@@ -14,6 +14,7 @@ from timebell.errors import WrongTenant
 
 _tenant: ContextVar[str] = ContextVar("timebell_tenant", default="")
 _digest: ContextVar[str] = ContextVar("timebell_key_digest", default="")
+_seconds: ContextVar[float | None] = ContextVar("timebell_statement_seconds", default=None)
 
 
 @contextmanager
@@ -23,6 +24,21 @@ def walled_to(tenant: str) -> Iterator[None]:
         yield
     finally:
         _tenant.reset(token)
+
+
+def walled_tenant() -> str:
+    """Whose rows are seen; empty where nobody has said so."""
+    return _tenant.get()
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let no statement of the transactions that are begun here take longer."""
+    token = _seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
 
 
 @contextmanager
@@ -53,9 +69,11 @@ def begin_walled() -> str:
     nearly everything, the planner would read a table from end to end for the other; an index that leads to its rows is
     always there.
     """
+    seconds = _seconds.get()
+    limit = "" if seconds is None else f"; SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}"
     return (
         f"BEGIN; SET LOCAL timebell.tenant = {_quoted(_tenant.get())};"
-        f" SET LOCAL timebell.key_digest = {_quoted(_digest.get())}; SET LOCAL enable_seqscan = off"
+        f" SET LOCAL timebell.key_digest = {_quoted(_digest.get())}; SET LOCAL enable_seqscan = off{limit}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any
 
@@ -14,13 +15,14 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from timebell.db.failures import PASSING_ERRORS
+from timebell.db.failures import PASSING_ERRORS, SLOW_ERRORS
+from timebell.db.walls import within
 from timebell.errors import TimebellError
 from timebell.logs import Logger
 from timebell.web.correlation import CORRELATION, correlation_of
 from timebell.web.openapi import documentation
 from timebell.web.operations import Operation
-from timebell.web.problems import Problem, problem_of, unavailable
+from timebell.web.problems import Problem, problem_of, too_slow, unavailable
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
 from timebell.web.switch import Endpoint, Switch
@@ -56,7 +58,8 @@ def _public(route: Route, surface: Surface) -> Endpoint:
         try:
             host = "" if request.client is None else request.client.host
             surface.strangers.take((host, request.scope["path"][:_COUNTED_CHARS]))
-            response: Response = await route.run(surface, request)
+            with within(surface.read_seconds) if route.method == "GET" else nullcontext():
+                response: Response = await route.run(surface, request)
         except TimebellError as error:
             problem = problem_of(error, route.names)
             if problem is None:
@@ -134,6 +137,6 @@ def _failure(scope: Scope, error: Exception) -> Problem:
             route=route_of(scope),
             error=str(error) or type(error).__name__,
         )
-        return unavailable()
+        return too_slow() if isinstance(error, SLOW_ERRORS) else unavailable()
     log.error("a request failed", method=scope["method"], route=route_of(scope), exc_info=error)
     return Problem(500, "internal_error", "something failed here; the correlation id finds it in the log")

@@ -88,12 +88,16 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "starting": "The server is starting. Ask again soon; /readyz says when it is ready.",
     "stopping": "The server is stopping. Ask again soon, or ask another node.",
     "too_many_at_once": (
-        "Reading a calendar or rendering a preview takes processor time, and as much of it is under way for this "
-        "tenant as one tenant may have. Wait for an answer, then send the next."
+        "As many requests of this tenant are under way on this node as one tenant may have, or as many that take "
+        "processor time, such as calendars and previews. Wait for an answer, then send the next."
     ),
     "too_many_streams": (
         "As many streams are open as this server keeps at once, in all or for one recipient. Close those that "
         "nobody reads, and open another later."
+    ),
+    "too_slow": (
+        "What was asked for took longer than the setting read_seconds allows a read, or statement_seconds a change. "
+        "Ask for less: a shorter page, or a filter that leads to fewer rows. Nothing was changed."
     ),
     "unauthenticated": (
         "The request has no key or token, or one that is not known, was revoked or has expired. Send the "

@@ -14,7 +14,7 @@ from pydantic_core import SchemaValidator, to_jsonable_python
 from starlette.requests import Request
 from starlette.responses import Response
 
-from timebell.db.walls import walled_to
+from timebell.db.walls import walled_to, within
 from timebell.errors import TimebellError
 from timebell.web.access import Caller
 from timebell.web.bodies import check_json, media_type_of, read_bytes, read_text
@@ -65,7 +65,8 @@ class Operation:
                 call.actor = await self._actor(request, caller)
                 given = self._query(request)
                 if route.method == "GET":
-                    response = self._response(await route.run(call, **given))
+                    with within(surface.read_seconds):
+                        response = self._response(await route.run(call, **given))
                 else:
                     response = await self._change(request, call, given)
         except TimebellError as error:

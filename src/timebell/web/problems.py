@@ -127,6 +127,15 @@ def unavailable() -> Problem:
     )
 
 
+def too_slow() -> Problem:
+    return Problem(
+        503,
+        "too_slow",
+        "this took longer than a request may; ask for less, with a shorter page or a narrower filter",
+        headers={"retry-after": "2"},
+    )
+
+
 def pointer_of(name: str) -> str:
     """A field's own name, such as `steps[0].key`, as a JSON pointer."""
     parts = name.replace("]", "").replace("[", ".").split(".")

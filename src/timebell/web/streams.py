@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from timebell.db.failures import PASSING_ERRORS
 from timebell.db.walls import walled_to
-from timebell.errors import DatabaseError
+from timebell.errors import DatabaseError, TooManyAtOnce
 from timebell.kernel import Timebell
 from timebell.kernel.following import Following
 from timebell.logs import Logger
@@ -39,7 +39,7 @@ _READS_AT_ONCE: Final = 3
 _LOOK_SHARE: Final = 3
 _LOOK_SECONDS_MAX: Final = 2.0
 _HANG_UP_SECONDS: Final = 1.0
-_FAILURES = (*PASSING_ERRORS, DatabaseError)
+_FAILURES = (*PASSING_ERRORS, DatabaseError, TooManyAtOnce)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

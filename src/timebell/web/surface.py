@@ -49,6 +49,12 @@ class Surface:
     sandbox: Sandbox | None = None
     requests: RequestTally = field(default_factory=RequestTally)
 
+    @property
+    def read_seconds(self) -> float:
+        """How long a statement of a request that only reads may take."""
+        settings = self.bell.settings
+        return min(settings.read_seconds, settings.statement_seconds)
+
 
 def surface_of(
     bell: Timebell,
