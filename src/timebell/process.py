@@ -178,6 +178,7 @@ class Process:
         reporters = _reporters(loaded.providers)
         surface = surface_of(walled, self.complaints, reporters=reporters, sandbox=self._sandbox)
         self._metrics.requests = surface.requests
+        self._metrics.quotas = surface.quotas
         key = await settle_keys(surface, may_make=self._engine is not None)
         await stack.enter_async_context(serving(front, surface, loaded.registry))
         return key

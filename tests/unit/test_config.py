@@ -24,6 +24,11 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "port": (8080, 1, 65535),
     "body_bytes_max": (262_144, 1024, 16_777_216),
     "requests_per_minute": (6000, 1, 100_000_000),
+    "tenant_requests_per_minute": (60_000, 1, 1_000_000_000),
+    "tenant_jobs_max": (1_000_000, 1, 1_000_000_000),
+    "tenant_payload_bytes_max": (4_294_967_296, 1_024, 10**15),
+    "tenant_schedules_max": (100_000, 1, 1_000_000_000),
+    "tenant_recipients_max": (1_000_000, 1, 1_000_000_000),
     "pool_size": (10, 2, 200),
     "concurrency": (100, 1, 10_000),
     "threads": (8, 1, 256),
@@ -299,7 +304,8 @@ class TestRanges:
         for beyond in (low - step, high + step):
             message = refusal({f"TIMEBELL_{name.upper()}": str(beyond)}, **companions)
             assert message.startswith(f"{name}: {beyond!r} (environment) is refused; give a ")
-            assert message.endswith(f"number from {low:.10g} to {high:.10g}")
+            ends = (low, high) if name in WHOLE_NUMBERS else (f"{low:.10g}", f"{high:.10g}")
+            assert message.endswith(f"number from {ends[0]} to {ends[1]}")
 
     @pytest.mark.parametrize("value", ["5", True, math.nan, math.inf, [5], {"x": 5}])
     def test_what_is_no_number(self, value: Any) -> None:

@@ -9,12 +9,13 @@ import click
 from timebell.cli.common import Desk, actor_option, actor_or_me, ask, json_option, page_options, place_options
 from timebell.cli.printing import page_json, print_json, print_line, print_page
 from timebell.kernel.paging import Page
+from timebell.web.quotas import NAMES, Quota, Quotas, save_quotas
 from timebell.web.tenants import Tenant, Tenants
 
 
 @click.group()
 def tenants() -> None:
-    """Make tenants and list them."""
+    """Make tenants, list them, and say how much each may have."""
 
 
 @tenants.command("create")
@@ -37,6 +38,52 @@ def create_tenant(
         print_json(made)
         return
     print_line(f"The tenant {made.tenant} is there.")
+
+
+@tenants.command("quotas", short_help="Show the quotas of a tenant, or set them.")
+@click.argument("tenant")
+@click.option("--set", "given", multiple=True, metavar="NAME=NUMBER", help="Give it a quota of its own.")
+@click.option("--reset", multiple=True, type=click.Choice(NAMES), help="Let it have the default again.")
+@actor_option
+@json_option
+@place_options
+def tenant_quotas(
+    tenant: str,
+    given: tuple[str, ...],
+    reset: tuple[str, ...],
+    actor: str | None,
+    as_json: bool,
+    config: Path | None,
+    data: Path | None,
+) -> None:
+    """Show what the tenant TENANT may have and what it has of that, or set it: --set pending_jobs=5000000."""
+    changes: dict[str, int | None] = {**dict(map(_quota, given)), **dict.fromkeys(reset)}
+
+    async def change(at: Desk) -> list[Quota]:
+        await Tenants(at.bell).get(tenant)
+        if changes:
+            async with at.bell.transaction() as tx:
+                await save_quotas(at.bell.clock, tx, tenant, changes)
+                about = {"tenant": tenant, **changes}
+                await at.bell.record(tx, "tenant.quotas_set", about, actor=actor_or_me(actor))
+        return await Quotas(at.bell).usage(tenant)
+
+    found = ask(config, data, change)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(one.name, one.used, one.limit, "own" if one.is_own else "default") for one in found]
+    page: Page[Quota] = Page(lines=tuple(found))
+    print_page(["quota", "used", "limit", "from"], page, rows, empty="There are no quotas.")
+
+
+def _quota(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if name not in NAMES or not number.isdecimal():
+        raise click.BadParameter(
+            f"{text!r} is refused; give NAME=NUMBER with one of {', '.join(NAMES)}", param_hint="--set"
+        )
+    return name, int(number)
 
 
 @tenants.command("list")

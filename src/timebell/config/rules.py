@@ -95,7 +95,8 @@ def number(
         insist(isinstance(value, (int, convert)) and not isinstance(value, bool) and low <= value <= high)
         return convert(value)
 
-    allowed = f"a {'whole number' if whole else 'number'} from {low:.10g} to {high:.10g}"
+    ends = (low, high) if whole else (f"{low:.10g}", f"{high:.10g}")
+    allowed = f"a {'whole number' if whole else 'number'} from {ends[0]} to {ends[1]}"
     return ruled(default, about=about, allowed=allowed, check=check, from_text=convert, unit=unit)
 
 

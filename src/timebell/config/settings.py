@@ -72,6 +72,21 @@ class Settings:
     requests_per_minute: int = whole(
         6_000, 1, 100_000_000, "requests", "HTTP requests that one API key may make in a minute."
     )
+    tenant_requests_per_minute: int = whole(
+        60_000, 1, 1_000_000_000, "requests", "HTTP requests that one tenant may make in a minute."
+    )
+    tenant_jobs_max: int = whole(
+        1_000_000, 1, 1_000_000_000, "jobs", "Pending jobs that one tenant may have over HTTP."
+    )
+    tenant_payload_bytes_max: int = whole(
+        4_294_967_296, 1_024, 10**15, "bytes", "Payload that the pending jobs of one tenant may have."
+    )
+    tenant_schedules_max: int = whole(
+        100_000, 1, 1_000_000_000, "schedules", "Schedules that one tenant may have over HTTP."
+    )
+    tenant_recipients_max: int = whole(
+        1_000_000, 1, 1_000_000_000, "recipients", "Recipients that one tenant may have over HTTP."
+    )
     api_key: str | None = text(
         r"[!-~]{16,200}",
         "16 to 200 visible ASCII characters",

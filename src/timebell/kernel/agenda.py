@@ -26,6 +26,7 @@ from timebell.kernel.agenda_rows import (
     by_subject,
     columns_of,
     compared,
+    content_of,
     diff_of,
     job_fields,
 )
@@ -160,7 +161,8 @@ class AgendaWriter:
         if skipped:
             await self._store.skip_steps(session, columns=columns_of(skipped, SKIPPED))
         due = await self._store.begin_steps(session, columns=begun_columns(begun)) if begun else ()
-        return Begun(diffs=diffs, due=due, job_count=len(begun))
+        bytes_written = sum(len(content_of(step).payload.text) for _, step, _ in begun)
+        return Begun(diffs=diffs, due=due, job_count=len(begun), payload_bytes=bytes_written)
 
     def _checked(self, steps: Sequence[Step]) -> Sequence[Step]:
         if len(steps) > self._settings.steps_max:
@@ -267,3 +269,4 @@ class AgendaWriter:
                 )
             )
             tx.count("enqueued", len(rows))
+            tx.count("payload_bytes", sum(len(row["payload"]) for row in rows))

@@ -69,12 +69,13 @@ class Begun:
     """The answer to beginning many agendas, in their order; None where a subject had one already.
 
     `due` names the slots in which something is due soon, as `Transaction.note_due` takes them. `job_count` jobs were
-    enqueued.
+    enqueued, with payloads of so many bytes.
     """
 
     diffs: Sequence[AgendaDiff | None]
     due: Sequence[Row]
     job_count: int = 0
+    payload_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,13 +106,12 @@ class JobWriter:
     ) -> None:
         """Chunk by chunk: while the database writes one, the next is made ready."""
         writing: asyncio.Task[Sequence[Row]] | None = None
+        bytes_written = 0
         try:
             for at in range(0, len(jobs), _CHUNK):
-                columns = shorten(
-                    self._columns(jobs[at : at + _CHUNK], ids[at : at + _CHUNK], queues),
-                    alike=_NEVER_NULL,
-                    absent=_OFTEN_NULL,
-                )
+                whole = self._columns(jobs[at : at + _CHUNK], ids[at : at + _CHUNK], queues)
+                bytes_written += sum(map(len, whole["payloads"]))
+                columns = shorten(whole, alike=_NEVER_NULL, absent=_OFTEN_NULL)
                 if writing is not None:
                     tx.note_due(await writing)
                 insert = self._store.insert_jobs(tx.session, tenant=tx.tenant, revision=None, columns=columns)
@@ -122,6 +121,7 @@ class JobWriter:
         finally:
             if writing is not None:
                 tx.note_due(await writing)
+        tx.count("payload_bytes", bytes_written)
 
     async def _check_expiry(self, tx: Transaction, jobs: Sequence[Enqueue]) -> None:
         """A job that names no due instant is due after its delay, by the clock of the database."""

@@ -256,6 +256,7 @@ class PlanWriter:
         edit.tx.count("occurrences", len(occurrences) - len(known))
         edit.tx.count("planned_jobs", begun.job_count)
         edit.tx.count("enqueued", begun.job_count)
+        edit.tx.count("payload_bytes", begun.payload_bytes)
         answers = {one.key: diff for one, diff in zip(owed, begun.diffs, strict=True) if diff is not None}
         # What was withdrawn once has an agenda that remembers what was done.
         again = [one for one in owed if one.key not in answers]

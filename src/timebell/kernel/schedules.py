@@ -257,6 +257,7 @@ class Schedules(ScheduleReader):
         )
 
     async def _insert(self, edit: Edit, terms: ScheduleTerms, parent_id: UUID | None) -> Schedule:
+        edit.tx.count("schedules", 1)
         return schedule_of(
             await self._store.insert_schedule(
                 edit.tx.session,

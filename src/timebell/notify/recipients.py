@@ -80,6 +80,7 @@ class Recipients:
         columns = _columns({"language": None, "timezone": None, **terms})
         if not await self._store.insert_recipient(tx.session, tenant=tx.tenant, id=id, **columns):
             raise _taken(external_id)
+        tx.count("recipients", 1)
         await self._changes.write_addresses(tx, id, ways)
         await self._changes.record(tx, id, "recipient.added", {}, actor)
         return await self._changes.read(tx, id)

@@ -17,6 +17,7 @@ from timebell.errors import NotFound
 from timebell.notify import Notify
 from timebell.web.keys import ApiKeys
 from timebell.web.problems import Problem
+from timebell.web.quotas import Quotas
 from timebell.web.rates import Rates
 from timebell.web.routes import Scope
 from timebell.web.tokens import Tokens
@@ -65,10 +66,12 @@ class _Remembered(Generic[Asked, Found]):
 class Access:
     """Finds out who calls."""
 
-    def __init__(self, keys: ApiKeys, tokens: Tokens, notify: Notify, rates: Rates) -> None:
+    def __init__(self, keys: ApiKeys, tokens: Tokens, notify: Notify, rates: Rates, quotas: Quotas) -> None:
         self._tokens = tokens
         self._notify = notify
         self._rates = rates
+        self._quotas = quotas
+        self._tenant_rates = Rates(quotas.defaults["requests_per_minute"], "tenant")
         self._find_key = _Remembered(keys.find)
         self._is_usable = _Remembered(keys.is_usable)
         self._check_person = _Remembered(self._read_person)
@@ -86,10 +89,17 @@ class Access:
             raise _unauthenticated("the key or token is not known, was revoked or has expired")
         who = (caller.tenant, caller.name)
         self._rates.take(who)
+        await self._take_of_tenant(caller.tenant)
         if _RANK[caller.scope] < _RANK[scope]:
             detail = f"this needs a key of the scope {scope}; this one has {caller.scope}"
             raise Problem(403, "scope_missing", detail, headers=self._rates.headers(who))
         return caller
+
+    async def _take_of_tenant(self, tenant: str) -> None:
+        """All keys and all people of a tenant share what it may ask for."""
+        per_minute = await self._quotas.requests_per_minute(tenant)
+        if per_minute is not None:
+            self._tenant_rates.take((tenant, ""), per_minute)
 
     def note(self, caller: Caller, response: Response) -> None:
         """Tell the caller how many requests are left."""

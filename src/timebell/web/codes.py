@@ -64,9 +64,14 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "A page of another origin asked for a stream. Whoever runs the server lists the origins that may in the "
         "setting origins."
     ),
+    "quota_exceeded": (
+        "The tenant has as much of something as it may have: `quota` names it, `limit` says how much. Nothing was "
+        "written. GET /v1/usage shows all quotas. Wait until some jobs are done, remove what nobody needs, or ask "
+        "whoever runs the server for a larger one."
+    ),
     "rate_limited": (
-        "The key, or without one the address, has made as many requests as it may in a minute. Wait as long as "
-        "Retry-After says; RateLimit tells how many are left."
+        "The key, the tenant with all its keys, or without a key the address, has made as many requests as it may in "
+        "a minute. Wait as long as Retry-After says; RateLimit tells how many are left."
     ),
     "recurrence_error": (
         "The recurrence is forbidden, undefined, too much work, or never due. The detail names the part."

@@ -19,6 +19,7 @@ from timebell.engine import Engine
 from timebell.kernel.tallies import Spread, Tallies
 from timebell.version import __version__
 from timebell.web.figures import FigureReader, Figures
+from timebell.web.quotas import Quotas
 from timebell.web.watching import RequestTally
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,6 +36,7 @@ class Metrics:
     requests: RequestTally = field(default_factory=RequestTally)
     figures: FigureReader | None = None
     engine: Engine | None = None
+    quotas: Quotas | None = None
 
     async def text(self) -> bytes:
         """The page that Prometheus reads."""
@@ -61,6 +63,8 @@ class _Page(Collector):
         yield from _of_jobs(metrics.tallies)
         yield from _of_deliveries(metrics.tallies)
         yield from _of_requests(metrics.requests)
+        if metrics.quotas is not None:
+            yield from _of_quotas(metrics.quotas)
         if metrics.engine is not None:
             yield from _of_loops(metrics.engine)
         if figures is not None:
@@ -131,6 +135,22 @@ def _of_requests(requests: RequestTally) -> Iterator[Metric]:
         "How long answers took.",
         ["route"],
         {(route,): spread for route, spread in requests.durations.items()},
+    )
+
+
+def _of_quotas(quotas: Quotas) -> Iterator[Metric]:
+    near = quotas.near()
+    yield _counter(
+        "timebell_quota_refusals",
+        "Requests that were refused since their tenant has as much as it may have.",
+        ["quota"],
+        {(name,): quotas.refused[name] for name in near},
+    )
+    yield _gauge(
+        "timebell_tenants_near_quota",
+        "Tenants that have nine tenths of a quota or more, as far as this process knows.",
+        ["quota"],
+        {(name,): count for name, count in near.items()},
     )
 
 

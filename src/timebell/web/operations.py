@@ -105,6 +105,7 @@ class Operation:
             given["body"] = _body(route, request, raw)
         if route.prepare is not None:
             given["prepared"] = await route.prepare(call, **given)
+        await self._surface.quotas.look(call.tenant)
         if key is None and route.shared is not None and not is_dry:
             call.check_compared()
             return self._response(await route.shared(call, **given))
@@ -131,6 +132,8 @@ class Operation:
     async def _effect(self, call: Call, given: dict[str, Any]) -> Response:
         response = self._response(await self._route.run(call, **given))
         call.check_compared()
+        if call.tx.counted is not None:
+            self._surface.quotas.take(call.tenant, call.tx.counted)
         return response
 
     async def _once(self, call: Call, scope: ReplyScope, given: dict[str, Any]) -> Response:

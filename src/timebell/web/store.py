@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
 from timebell.kernel.statements import Statements
@@ -30,6 +32,27 @@ class WebStore(Statements):
     async def read_tenant(self, session: Session, *, tenant: str, asking: str) -> Row | None:
         rows = await self._run(session, "read_tenant", tenant=tenant, asking=asking)
         return rows[0] if rows else None
+
+    async def read_quotas(self, session: Session, *, tenant: str) -> dict[str, int]:
+        """The quotas that a tenant has of its own; a tenant that nobody made has none."""
+        rows = await self._run(session, "read_quotas", tenant=tenant)
+        return orjson.loads(rows[0]["quotas"]) if rows else {}
+
+    async def save_quotas(self, session: Session, *, tenant: str, quotas: str) -> bool:
+        return bool(await self._run(session, "save_quotas", tenant=tenant, quotas=quotas))
+
+    async def read_usage(
+        self, session: Session, *, tenant: str, jobs_max: int, schedules_max: int, recipients_max: int
+    ) -> Row:
+        rows = await self._run(
+            session,
+            "read_usage",
+            tenant=tenant,
+            jobs_max=jobs_max,
+            schedules_max=schedules_max,
+            recipients_max=recipients_max,
+        )
+        return rows[0]
 
     async def insert_api_key(self, session: Session, **columns: Any) -> Row | None:
         """None where there is a key with that digest already."""

@@ -12,6 +12,7 @@ from timebell.kernel.insights import Insights
 from timebell.notify import Notify, Reporter
 from timebell.web.access import Access
 from timebell.web.keys import ApiKeys
+from timebell.web.quotas import Quotas
 from timebell.web.rates import Rates
 from timebell.web.replies import Replies
 from timebell.web.streams import Streams
@@ -39,6 +40,7 @@ class Surface:
     strangers: Rates
     keys: ApiKeys
     tenants: Tenants
+    quotas: Quotas
     tokens: Tokens
     replies: Replies
     jobs: JobsTogether
@@ -67,7 +69,8 @@ def surface_of(
     notify = Notify(bell)
     keys, tokens = ApiKeys(bell), Tokens(bell.settings)
     per_minute = bell.settings.requests_per_minute
-    access = Access(keys, tokens, notify, Rates(per_minute, "key"))
+    quotas = Quotas(bell)
+    access = Access(keys, tokens, notify, Rates(per_minute, "key"), quotas)
     stopping = asyncio.Event()
     return Surface(
         bell=bell,
@@ -77,6 +80,7 @@ def surface_of(
         strangers=Rates(per_minute, "address"),
         keys=keys,
         tenants=Tenants(bell),
+        quotas=quotas,
         tokens=tokens,
         replies=Replies(bell.clock),
         jobs=JobsTogether(bell),

@@ -23,6 +23,7 @@ from timebell.web.v1 import (
     suppressions,
     templates,
     tenants,
+    usage,
 )
 
 ALL: tuple[Route, ...] = (
@@ -46,4 +47,5 @@ ALL: tuple[Route, ...] = (
     *clock.ROUTES,
     *keys.ROUTES,
     *tenants.ROUTES,
+    *usage.ROUTES,
 )

@@ -9,6 +9,7 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Enqueue, Enqueued
 from timebell.web.calls import Call
 from timebell.web.fields import Listed, listed
+from timebell.web.operations import dump
 from timebell.web.problems import Problem
 from timebell.web.routes import Answer, Route
 from timebell.web.v1.bulk import each_by_itself, refusal, refused
@@ -38,7 +39,10 @@ async def create_job(call: Call, body: JobInput) -> Answer:
 
 
 async def _create_job_together(call: Call, body: JobInput) -> Answer:
-    return _enqueued([await call.surface.jobs.enqueue(call.tenant, body.asked(call.correlation_id))])
+    job = body.asked(call.correlation_id)
+    written = {"enqueued": 1, "payload_bytes": len(dump(job.payload))}
+    call.surface.quotas.take(call.tenant, written)
+    return _enqueued([await call.surface.jobs.enqueue(call.tenant, job)])
 
 
 async def create_jobs(call: Call, body: JobsInput) -> dict[str, Any]:

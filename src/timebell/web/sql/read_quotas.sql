@@ -1,0 +1,1 @@
+SELECT quotas::text AS quotas FROM timebell_web.tenants WHERE tenant = :tenant
