@@ -66,17 +66,19 @@ class Answer:
     skipped: set[object] = field(default_factory=set)
     too_late: set[object] = field(default_factory=set)
     done: set[object] = field(default_factory=set)
+    cut_off: set[object] = field(default_factory=set)
 
     @classmethod
     def of(cls, diff: AgendaDiff) -> Answer:
         answer = cls(
             kept={(each.key, each.due_at, each.job_id) for each in diff.kept},
-            moved={(each.key, each.due_at, each.job_id, each.was_due_at) for each in diff.moved},
-            added={(each.key, each.due_at) for each in diff.added},
+            moved={(each.key, each.due_at, each.job_id, each.was_due_at, each.reason) for each in diff.moved},
+            added={(each.key, each.due_at, each.reason) for each in diff.added},
             withdrawn={(each.key, each.due_at, each.job_id) for each in diff.withdrawn},
             skipped={(each.key, each.due_at, each.reason) for each in diff.skipped},
             too_late={(each.key, each.due_at, each.job_id) for each in diff.too_late},
-            done={(each.key, each.due_at) for each in diff.done},
+            done={(each.key, each.due_at, each.reason) for each in diff.done},
+            cut_off={(each.key, each.due_at) for each in diff.cut_off},
         )
         for name in cls.__dataclass_fields__:
             assert len(getattr(answer, name)) == len(getattr(diff, name)), f"{name} lists something twice"
@@ -135,9 +137,15 @@ class SubjectModel:
                     job.is_cancelled = False
                 answer.kept.add((*where, job.id))
                 return job
-        if where in self.ends or (step.once and self._was_paid(step.key)):
-            answer.done.add(where)
+        if (paid := self._paid_as(step, where)) is not None:
+            answer.done.add((*where, paid))
             return None
+        # Nobody knows what became of it, so it is not done: the step says whether it runs again.
+        was_cut_off = self.ends.get(where) == "cut_off" or (step.once and self._was_cut_off(step.key))
+        if was_cut_off and step.cut_off == "leave":
+            answer.cut_off.add(where)
+            return None
+        again = "cut_off" if was_cut_off else None
         waiting = next((job for job in mine if not job.is_running), None)
         if waiting is not None and waiting.due_at == wish.due_at:
             if waiting.content() != wish.content():
@@ -148,18 +156,27 @@ class SubjectModel:
             answer.skipped.add((*where, reason))
             self.ends[where] = "skipped"
             return None
+        if self.ends.get(where) == "cut_off":
+            del self.ends[where]
         if waiting is not None:
-            answer.moved.add((*where, waiting.id, waiting.due_at))
+            answer.moved.add((*where, waiting.id, waiting.due_at, again))
             self._rewrite(waiting, wish)
             return waiting
-        answer.added.add(where)
+        answer.added.add((*where, again))
         self.jobs[wish.id] = wish
         return wish
 
-    def _was_paid(self, key: str) -> bool:
-        return any(
-            other == key and state not in ("skipped", "expired") for (other, _), state in self.ends.items()
-        )
+    def _paid_as(self, step: Step, where: tuple[str, datetime]) -> str | None:
+        """The state in which this step came to an end for good."""
+        if step.once:
+            for (key, _), state in sorted(self.ends.items(), reverse=True):
+                if key == step.key and state not in ("skipped", "expired", "cut_off"):
+                    return state
+        end = self.ends.get(where)
+        return None if end == "cut_off" else end
+
+    def _was_cut_off(self, key: str) -> bool:
+        return any(other == key and state == "cut_off" for (other, _), state in self.ends.items())
 
     @staticmethod
     def _rewrite(job: Owed, wish: Owed) -> None:
@@ -228,17 +245,21 @@ class SubjectModel:
         elif outcome == "fail" and job.attempt >= MAX_ATTEMPTS:
             self._end(job, "dead")
         elif job.is_flagged:
-            self._end(job, "cancelled")
+            self._cut_off(job)
         else:
             job.run_at = now + (SNOOZE if outcome == "snooze" else RETRY_DELAYS[job.attempt - 1])
             job.attempt -= outcome == "snooze"
             job.is_running = False
 
-    def _end(self, job: Owed, state: str) -> None:
+    def _cut_off(self, job: Owed) -> None:
+        """What its agenda gave up while it ran is remembered so; what somebody cancelled is cancelled."""
+        self._end(job, "cancelled", remembered="cut_off" if job.is_given_up else "cancelled")
+
+    def _end(self, job: Owed, state: str, *, remembered: str | None = None) -> None:
         del self.jobs[job.id]
         self.finals[job.id] = state
         if job.key is not None:
-            self.ends.setdefault((job.key, job.due_at), state)
+            self.ends.setdefault((job.key, job.due_at), remembered or state)
 
     def recover(self) -> None:
         """A new node found what the dead one had started."""
@@ -248,7 +269,10 @@ class SubjectModel:
     def settle(self, now: datetime) -> None:
         """The engine has come to rest: whatever is still due must have a reason to wait."""
         for job in list(self.jobs.values()):
-            if (state := job.ends_untried(now)) is not None:
+            state = job.ends_untried(now)
+            if state is not None and job.is_flagged:
+                self._cut_off(job)
+            elif state is not None:
                 self._end(job, state)
         for job in self.jobs.values():
             may_wait = job.is_stale or self._is_behind(job, now)

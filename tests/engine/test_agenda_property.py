@@ -52,6 +52,7 @@ def wishes(draw: st.DrawFn, key: str) -> dict[str, Any]:
         "expires_after": draw(st.sampled_from([None, None, MINUTE, 7 * MINUTE])),
         "ordered": draw(st.booleans()),
         "once": draw(st.sampled_from([False, False, True])),
+        "cut_off": draw(st.sampled_from(["run", "run", "leave"])),
     }
 
 
@@ -213,7 +214,7 @@ class AgendaMachine(RuleBasedStateMachine):
 def _step(wish: dict[str, Any], cell: datetime) -> Step:
     shift = wish["cells"] * _GRID + timedelta(seconds=15 if wish["is_on_the_quarter"] else 0)
     when: dict[str, Any] = {"offset": shift} if wish["by_offset"] else {"at": cell + shift}
-    rest = {name: wish[name] for name in ("late", "grace", "expires_after", "ordered", "once")}
+    rest = {name: wish[name] for name in ("late", "grace", "expires_after", "ordered", "once", "cut_off")}
     return Step(key=wish["key"], kind=wish["kind"], payload=wish["payload"], **when, **rest)
 
 

@@ -81,7 +81,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
         "visited_slots": fence["slots"],
         "visited_epochs": [2] * len(jobs),
     }
-    ending = columns(20, versions=1, states="dead", attempts=1) | columns(
+    ending = columns(20, versions=1, states="dead", attempts=1, cut_offs=False) | columns(
         20, reasons=None, error_classes=None, errors=None, fingerprints=None, started_ats=None
     )
     retrying = columns(20, versions=1, delays=60.0, attempts=1, tries=1) | columns(

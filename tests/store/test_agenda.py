@@ -16,7 +16,7 @@ from timebell.errors import InvalidInput, NaiveInstant, PayloadTooLarge, Unknown
 from timebell.kernel import AgendaDiff, Step, Timebell, Transaction
 
 ANCHOR = NOW + timedelta(days=2)
-LISTS = ("kept", "moved", "added", "withdrawn", "skipped", "too_late", "done")
+LISTS = ("kept", "moved", "added", "withdrawn", "skipped", "too_late", "done", "cut_off")
 
 
 def step(key: str, hours: float = -1, **options: Any) -> Step:
@@ -322,8 +322,52 @@ async def test_what_was_given_up_and_came_back_unfinished_is_replaced(bell: Time
     await tables.give_back(ids(first)["hour"])
     again = await set_agenda(bell, [step("hour")], reason="set again")
     assert found(again) == {"added": ["hour"]}
+    assert [change.reason for change in again.added] == ["cut_off"]
+    assert await tables.value("SELECT count(*) FROM timebell.agenda_done") == 0
     assert [row["id"] for row in await tables.jobs()] == [ids(again)["hour"]]
     assert [row["reason"] for row in await tables.log(ids(first)["hour"])] == ["set again"]
+
+
+async def test_what_was_given_up_and_came_back_unfinished_is_left_where_the_step_says_so(
+    bell: Timebell, tables: Tables
+) -> None:
+    first = await set_agenda(bell, [step("hour", cut_off="leave")])
+    await tables.start(ids(first)["hour"])
+    await clear(bell)
+    await tables.give_back(ids(first)["hour"])
+    for _ in range(2):
+        assert found(await set_agenda(bell, [step("hour", cut_off="leave")])) == {"cut_off": ["hour"]}
+    assert await tables.jobs() == []
+    later = await set_agenda(bell, [step("hour", cut_off="leave", once=True)], ANCHOR + HOUR)
+    assert found(later) == {"cut_off": ["hour"]}
+    assert found(await set_agenda(bell, [step("hour")])) == {"added": ["hour"]}
+
+
+async def test_what_was_cancelled_and_came_back_unfinished_stays_cancelled(
+    bell: Timebell, tables: Tables
+) -> None:
+    first = await set_agenda(bell, [step("hour")])
+    await tables.start(ids(first)["hour"])
+    async with bell.transaction() as tx:
+        await bell.cancel(tx, id=ids(first)["hour"])
+    await tables.give_back(ids(first)["hour"])
+    for _ in range(2):
+        again = await set_agenda(bell, [step("hour")])
+        assert found(again) == {"done": ["hour"]}
+        assert [change.reason for change in again.done] == ["cancelled"]
+
+
+async def test_a_step_that_was_cut_off_and_is_late_is_skipped_once(
+    bell: Timebell, clock: StillClock, tables: Tables
+) -> None:
+    first = await set_agenda(bell, [step("hour")])
+    await tables.start(ids(first)["hour"])
+    await clear(bell)
+    await tables.give_back(ids(first)["hour"])
+    clock.now = ANCHOR
+    assert found(await set_agenda(bell, [step("hour")])) == {"skipped": ["hour"]}
+    again = await set_agenda(bell, [step("hour")])
+    assert [(change.key, change.reason) for change in again.done] == [("hour", "skipped")]
 
 
 @pytest.mark.parametrize("is_cleared", [False, True])

@@ -10,14 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.rules.agenda import UNPAID, Late, OwedStep, Reconciled, UnfinishedStep, begin, reconcile
+from timebell.rules.agenda import (
+    CUT_OFF,
+    UNPAID,
+    Late,
+    OwedStep,
+    Reconciled,
+    UnfinishedStep,
+    begin,
+    reconcile,
+)
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LATER = NOW + HOUR
 EARLIER = NOW - HOUR
 QUICK = settings(max_examples=50, deadline=None)
-LISTS = ("kept", "changed", "moved", "added", "withdrawn", "too_late", "skipped", "done")
+LISTS = ("kept", "changed", "moved", "added", "withdrawn", "too_late", "skipped", "done", "cut_off")
 
 
 def owed(key: str = "a", due_at: datetime = LATER, **options: Any) -> OwedStep:
@@ -79,6 +88,34 @@ TABLE: dict[
     "skipped, so still owed once": ([owed(**ONCE)], [], [("a", EARLIER, "skipped")], {"added": 1}),
     "expired, so still owed once": ([owed(**ONCE)], [], [("a", EARLIER, "expired")], {"added": 1}),
     "skipped at this time": ([owed(**ONCE)], [], [("a", LATER, "skipped")], {"done": 1}),
+    "cut off at this time": ([owed()], [], [("a", LATER, CUT_OFF)], {"added": 1}),
+    "cut off at this time, and left": ([owed(cut_off="leave")], [], [("a", LATER, CUT_OFF)], {"cut_off": 1}),
+    "cut off at a time that has passed": (
+        [owed(due_at=EARLIER)],
+        [],
+        [("a", EARLIER, CUT_OFF)],
+        {"skipped": 1},
+    ),
+    "cut off, and run late": (
+        [owed(due_at=EARLIER, late="run")],
+        [],
+        [("a", EARLIER, CUT_OFF)],
+        {"added": 1},
+    ),
+    "cut off, so still owed once": ([owed(**ONCE)], [], [("a", EARLIER, CUT_OFF)], {"added": 1}),
+    "cut off, owed once, and left": (
+        [owed(cut_off="leave", **ONCE)],
+        [],
+        [("a", EARLIER, CUT_OFF)],
+        {"cut_off": 1},
+    ),
+    "cut off once and done at another time": (
+        [owed(**ONCE)],
+        [],
+        [("a", EARLIER, CUT_OFF), ("a", LATER + HOUR, "done")],
+        {"done": 1},
+    ),
+    "cut off at another time": ([owed(cut_off="leave")], [], [("a", EARLIER, CUT_OFF)], {"added": 1}),
     "another step was done": ([owed(**ONCE)], [], [("b", LATER, "done")], {"added": 1}),
     "done, and its new time falls away": (
         [owed()],
@@ -145,6 +182,7 @@ STEPS = st.lists(
         late=LATES,
         grace=st.integers(0, 3).map(lambda hours: hours * HOUR),
         once=st.booleans(),
+        cut_off=st.sampled_from(["run", "leave"]),
         content=CONTENTS,
     ),
     unique_by=lambda step: step.key,
@@ -162,8 +200,8 @@ JOBS = st.lists(
     unique_by=lambda unfinished: unfinished.job_id,
     max_size=8,
 )
-STATES = st.sampled_from(["done", "dead", "cancelled", "skipped", "expired"])
-ENDS = st.lists(st.tuples(KEYS, INSTANTS, STATES), max_size=6)
+STATES = st.sampled_from(["done", "dead", "cancelled", "skipped", "expired", CUT_OFF])
+ENDS = st.lists(st.tuples(KEYS, INSTANTS, STATES), unique_by=lambda end: end[:2], max_size=6)
 
 
 def jobs_in(change: Reconciled) -> list[UUID]:
@@ -173,7 +211,8 @@ def jobs_in(change: Reconciled) -> list[UUID]:
 
 def steps_in(change: Reconciled) -> list[str]:
     paired = [step for step, _ in [*change.kept, *change.changed, *change.moved]]
-    return [step.key for step in [*paired, *change.added, *(s for s, _ in change.skipped), *change.done]]
+    ended = [step for step, _ in [*change.skipped, *change.done]]
+    return [step.key for step in [*paired, *change.added, *ended, *change.cut_off]]
 
 
 @given(steps=STEPS)
@@ -206,11 +245,15 @@ def test_what_each_list_promises(
     assert not any(old.is_started for _, old in [*change.changed, *change.moved])
     assert not any(old.is_started for old in change.withdrawn)
     assert all(old.is_started for old in change.too_late)
-    ended_at = {(key, due_at) for key, due_at, _ in ends}
-    paid = {key for key, _, state in ends if state not in UNPAID}
+    ended_at = {(key, due_at) for key, due_at, state in ends if state != CUT_OFF}
+    paid = {key for key, _, state in ends if state not in UNPAID and state != CUT_OFF}
+    cut_off_at = {(key, due_at) for key, due_at, state in ends if state == CUT_OFF}
+    assert not any((step.key, step.due_at) in cut_off_at for step, _ in change.done if not step.once)
+    assert all(step.cut_off == "leave" for step in change.cut_off)
     for step in [*change.added, *(step for step, _ in change.moved)]:
         assert (step.key, step.due_at) not in ended_at, "what came to an end is not done again"
         assert not (step.once and step.key in paid)
+        assert step.cut_off == "run" or (step.key, step.due_at) not in cut_off_at
         assert step.due_at >= NOW or step.late != "skip"
         assert step.expires_at is None or step.expires_at > NOW
 
@@ -228,7 +271,9 @@ def test_setting_the_same_again_changes_nothing(
         for number, step in enumerate(waiting)
     ]
     running = [old for _, old in first.kept if old.is_started]
-    remembered = [*ends, *((step.key, step.due_at, "skipped") for step, _ in first.skipped)]
+    planned = {(step.key, step.due_at) for step in waiting if step.key in first.again}
+    remembered = [end for end in ends if end[:2] not in planned]
+    remembered += [(step.key, step.due_at, "skipped") for step, _ in first.skipped]
     again = reconcile(steps, [*running, *afterwards], remembered, NOW)
     assert len(again.kept) == len(afterwards) + len(running)
     assert len(again.done) == len(first.done) + len(first.skipped)

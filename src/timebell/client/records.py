@@ -91,6 +91,7 @@ class Step(Record):
     max_attempts: int | None
     ordered: bool
     once: bool
+    cut_off: str = "run"
 
 
 class Schedule(Record):

@@ -47,6 +47,7 @@ class StepTerms(TypedDict, total=False):
     max_attempts: int | None
     ordered: bool
     once: bool
+    cut_off: str
 
 
 class _Recurring(TypedDict, total=False):

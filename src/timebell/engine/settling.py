@@ -46,6 +46,7 @@ class Settlement:
     delay: float = 0.0
     cursor: str | None = None
     started_at: datetime | None = None
+    is_cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,7 @@ def end_unstarted(entry: Entry, state: JobState, reason: str) -> Settlement:
         fingerprint=fingerprint(entry.row["kind"], reason) if error else None,
         attempt=entry.row["attempt"],
         tried=entry.row["attempt"],
+        is_cut_off=state == "cancelled",
     )
 
 
@@ -241,6 +243,7 @@ def end_columns(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
         "fingerprints": [each.fingerprint for each in settlements],
         "attempts": [each.tried for each in settlements],
         "started_ats": [each.started_at for each in settlements],
+        "cut_offs": [each.is_cut_off for each in settlements],
     }
 
 
@@ -275,6 +278,7 @@ def cancelled_meanwhile(settlements: Iterable[Settlement]) -> list[Settlement]:
             fingerprint=each.fingerprint,
             tried=each.tried,
             started_at=each.started_at,
+            is_cut_off=True,
         )
         for each in settlements
     ]

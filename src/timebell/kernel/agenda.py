@@ -12,6 +12,7 @@ from timebell.config import Settings
 from timebell.db.pool import Row, Session
 from timebell.errors import InvalidInput
 from timebell.kernel.agenda_rows import (
+    CUT_OFF_ENDS,
     SKIPPED,
     UNTOLD,
     Begun,
@@ -206,6 +207,7 @@ class AgendaWriter:
             late=step.late,
             grace=step.grace,
             once=step.once,
+            cut_off=step.cut_off,
             content=self.content(form, step.payload),
         )
 
@@ -230,12 +232,22 @@ class AgendaWriter:
         self, tx: Transaction, settling: Sequence[Settling], reason: str, actor: str | None
     ) -> None:
         """Carry the changes out. Jobs of one revision share a statement, and most agendas have the same."""
-        for revision in sorted({one.revision for one in settling}):
-            await self._rewrite(tx, [one for one in settling if one.revision == revision], revision)
         withdrawn = [old.job_id for one in settling for old in (*one.change.withdrawn, *one.given_up)]
         if withdrawn:
             await self._store.withdraw_steps(tx.session, ids=withdrawn, reason=reason, actor=actor)
             tx.count("cancelled", len(withdrawn))
+        again = [
+            {"subject": one.agenda.subject, "step": step.key, "due_at": step.due_at}
+            for one in settling
+            for step in (*one.change.added, *(moved for moved, _ in one.change.moved))
+            if step.key in one.change.again
+        ]
+        if again:
+            await self._store.forget_cut_off(
+                tx.session, tenant=tx.tenant, columns=columns_of(again, CUT_OFF_ENDS)
+            )
+        for revision in sorted({one.revision for one in settling}):
+            await self._rewrite(tx, [one for one in settling if one.revision == revision], revision)
         too_late = [old.job_id for one in settling for old in one.change.too_late]
         if too_late:
             await self._store.supersede_steps(tx.session, ids=too_late)

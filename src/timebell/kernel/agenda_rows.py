@@ -16,7 +16,7 @@ from timebell.kernel.columns import shorten
 from timebell.kernel.models import AgendaDiff, StepChange
 from timebell.kernel.statements import Columns
 from timebell.kernel.transaction import Transaction
-from timebell.rules.agenda import OwedStep, Reconciled, UnfinishedStep, reconcile
+from timebell.rules.agenda import CUT_OFF, OwedStep, Reconciled, UnfinishedStep, reconcile
 
 
 class StepForm(NamedTuple):
@@ -95,7 +95,15 @@ def compared(
     """The revision, what changes, and the jobs that were given up while they ran and came back unfinished."""
     live, given_up = _unfinished(unfinished, tx)
     ends = [(row["step"], row["due_at"].astimezone(UTC), row["state"]) for row in done]
-    return locked["revision"], reconcile(agenda.owed, live, ends, locked["now"]), given_up
+    # How these ended is not written down yet; whoever withdraws them does it. What was owed until now was cancelled.
+    revision = locked["revision"]
+    states = {
+        row["id"]: CUT_OFF if row["revision"] < revision - 1 else "cancelled"
+        for row in unfinished
+        if row["has_run"]
+    }
+    ends += [(step.key, step.due_at, states[step.job_id]) for step in given_up if step.job_id in states]
+    return revision, reconcile(agenda.owed, live, ends, locked["now"]), given_up
 
 
 # The parameters of `skip_steps.sql` for each field of a row.
@@ -110,6 +118,8 @@ SKIPPED = {
     "reasons": "reason",
     "correlation_ids": "correlation_id",
 }
+# The parameters of `forget_cut_off.sql` for each field of a row.
+CUT_OFF_ENDS = {"subjects": "subject", "steps": "step", "due_ats": "due_at"}
 # The parameters of `begin_steps.sql` for the fields of a form.
 _FORM = ("steps", "kinds", "queues", "guards", "priorities", "urgencies", "max_attempts", "step_orders")
 UNTOLD = AgendaDiff(revision=1)
@@ -204,11 +214,18 @@ def diff_of(revision: int, change: Reconciled, added: Mapping[str, UUID], reason
             for step, old in (*change.kept, *change.changed)
         ),
         moved=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id, was_due_at=old.due_at)
+            StepChange(
+                key=step.key,
+                due_at=step.due_at,
+                job_id=old.job_id,
+                was_due_at=old.due_at,
+                reason=_again(step, change),
+            )
             for step, old in change.moved
         ),
         added=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=added[step.key]) for step in change.added
+            StepChange(key=step.key, due_at=step.due_at, job_id=added[step.key], reason=_again(step, change))
+            for step in change.added
         ),
         withdrawn=tuple(
             StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id, reason=reason)
@@ -220,5 +237,10 @@ def diff_of(revision: int, change: Reconciled, added: Mapping[str, UUID], reason
         too_late=tuple(
             StepChange(key=old.key, due_at=old.due_at, job_id=old.job_id) for old in change.too_late
         ),
-        done=tuple(StepChange(key=step.key, due_at=step.due_at) for step in change.done),
+        done=tuple(StepChange(key=step.key, due_at=step.due_at, reason=state) for step, state in change.done),
+        cut_off=tuple(StepChange(key=step.key, due_at=step.due_at) for step in change.cut_off),
     )
+
+
+def _again(step: OwedStep, change: Reconciled) -> str | None:
+    return CUT_OFF if step.key in change.again else None

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from timebell.errors import InvalidInput, NaiveInstant
 from timebell.kernel.records import quickly_made
-from timebell.rules.agenda import Late
+from timebell.rules.agenda import CutOff, Late
 
 Mode = Literal["plain", "transactional", "external"]
 Urgency = Literal["normal", "time_bound", "critical"]
@@ -227,7 +227,8 @@ class Step:
     `late` says what happens when its time has passed as it is stated: `skip` it, `run` it now, or run it
     within `grace`. `expires_after` counts from its due instant. `ordered` steps of a subject start only when
     no earlier ordered step is unfinished. `once` makes it owed until it was paid once, however often its time
-    moves; skipped or expired, it was not paid.
+    moves; skipped or expired, it was not paid. `cut_off` says what happens when it ran as it stopped being owed, and
+    failed or lost its node, so that nobody knows whether it had its effect: `run` it again, or `leave` it.
     """
 
     key: str
@@ -246,6 +247,7 @@ class Step:
     max_attempts: int | None = None
     ordered: bool = False
     once: bool = False
+    cut_off: CutOff = "run"
 
     def __post_init__(self) -> None:
         check_name("key", self.key, required=True)
@@ -266,6 +268,8 @@ class Step:
             )
         if self.late not in ("skip", "run", "grace"):
             raise InvalidInput("must be 'skip', 'run' or 'grace'", field="late")
+        if self.cut_off not in ("run", "leave"):
+            raise InvalidInput("must be 'run' or 'leave'", field="cut_off")
         if (self.late == "grace") != (self.grace > timedelta(0)):
             raise InvalidInput("late='grace' and a positive grace go together", field="grace")
         if self.expires_after is not None and self.expires_at is not None:
@@ -314,7 +318,9 @@ class AgendaDiff:
     """The answer to setting an agenda.
 
     `too_late` lists steps that were running while they stopped being owed; what they do cannot be taken back.
-    `done` lists stated steps that came to an end before and are not owed again.
+    `done` lists stated steps that came to an end before and are not owed again; the reason is the state in which they
+    ended. `cut_off` lists stated steps that were running as they stopped being owed, did not come to an end, and are
+    left; one that is run again instead is `added`, or `moved`, for the reason `cut_off`.
     """
 
     revision: int
@@ -325,6 +331,7 @@ class AgendaDiff:
     skipped: tuple[StepChange, ...] = ()
     too_late: tuple[StepChange, ...] = ()
     done: tuple[StepChange, ...] = ()
+    cut_off: tuple[StepChange, ...] = ()
 
 
 def check_ids(ids: Sequence[UUID]) -> None:

@@ -96,6 +96,9 @@ class Store(Statements):
     async def supersede_steps(self, session: Session, *, ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "supersede_steps", ids=ids)
 
+    async def forget_cut_off(self, session: Session, *, tenant: str, columns: Columns) -> None:
+        await self._run(session, "forget_cut_off", tenant=tenant, **columns)
+
     async def skip_steps(self, session: Session, *, columns: Columns) -> None:
         await self._run(session, "skip_steps", **columns)
 

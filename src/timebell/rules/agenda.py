@@ -13,9 +13,13 @@ from typing import Literal
 from uuid import UUID
 
 Late = Literal["skip", "run", "grace"]
+CutOff = Literal["run", "leave"]
 
 # Ends in which nothing was done: a step that is owed once is still owed after them, at another time.
 UNPAID = frozenset({"skipped", "expired"})
+# The end of a step that ran as it stopped being owed, and whose attempt failed or was lost with its node. It may have
+# had its effect or not, so it is neither paid nor unpaid: whoever states it again says what becomes of it.
+CUT_OFF = "cut_off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,7 @@ class OwedStep:
     grace: timedelta
     once: bool
     content: object
+    cut_off: CutOff = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,10 @@ class UnfinishedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """What to do with each step and each job. A job is in exactly one list, a step in at most one."""
+    """What to do with each step and each job. A job is in exactly one list, a step in at most one.
+
+    `done` has the state in which each came to its end. `again` names those of the planned steps that were cut off.
+    """
 
     kept: tuple[tuple[OwedStep, UnfinishedStep], ...]
     changed: tuple[tuple[OwedStep, UnfinishedStep], ...]
@@ -54,7 +62,9 @@ class Reconciled:
     withdrawn: tuple[UnfinishedStep, ...]
     too_late: tuple[UnfinishedStep, ...]
     skipped: tuple[tuple[OwedStep, str], ...]
-    done: tuple[OwedStep, ...]
+    done: tuple[tuple[OwedStep, str], ...]
+    cut_off: tuple[OwedStep, ...]
+    again: frozenset[str]
 
 
 def reconcile(
@@ -66,12 +76,10 @@ def reconcile(
     """Match steps by key and decide about each.
 
     What came to an end is given by key, planned instant and state. The same step at another time is owed
-    again, as a reminder of a meeting that was moved must be, unless the step says `once`. The unfinished jobs
-    are given oldest first; of two for one step the newer counts.
+    again, as a reminder of a meeting that was moved must be, unless the step says `once`. What was cut off is owed
+    again or left, as the step says. The unfinished jobs are given oldest first; of two for one step the newer counts.
     """
-    ends = list(done)
-    done_at = {(key, due_at) for key, due_at, _ in ends}
-    paid_keys = {key for key, _, state in ends if state not in UNPAID}
+    past = _Past(done)
     free: dict[str, UnfinishedStep] = {}
     withdrawn: list[UnfinishedStep] = []
     for job in unfinished:
@@ -86,14 +94,20 @@ def reconcile(
     moved: list[tuple[OwedStep, UnfinishedStep]] = []
     added: list[OwedStep] = []
     skipped: list[tuple[OwedStep, str]] = []
-    ended: list[OwedStep] = []
+    ended: list[tuple[OwedStep, str]] = []
+    left: list[OwedStep] = []
+    again: set[str] = set()
     for step in owed:
         running = _running(step, started)
         if running is not None:
             kept.append((step, running))
             continue
-        if (step.key, step.due_at) in done_at or (step.once and step.key in paid_keys):
-            ended.append(step)
+        end = past.end_of(step)
+        if end is not None and end != CUT_OFF:
+            ended.append((step, end))
+            continue
+        if end == CUT_OFF and step.cut_off == "leave":
+            left.append(step)
             continue
         held = free.get(step.key)
         if held is not None and held.due_at == step.due_at:
@@ -103,7 +117,10 @@ def reconcile(
         reason = _too_late_for(step, now)
         if reason is not None:
             skipped.append((step, reason))
-        elif held is not None:
+            continue
+        if end == CUT_OFF:
+            again.add(step.key)
+        if held is not None:
             moved.append((step, free.pop(step.key)))
         else:
             added.append(step)
@@ -116,7 +133,33 @@ def reconcile(
         too_late=tuple(started),
         skipped=tuple(skipped),
         done=tuple(ended),
+        cut_off=tuple(left),
+        again=frozenset(again),
     )
+
+
+class _Past:
+    """The steps that came to an end."""
+
+    def __init__(self, done: Iterable[tuple[str, datetime, str]]) -> None:
+        self._ends: dict[tuple[str, datetime], str] = {}
+        self._paid: dict[str, str] = {}
+        self._cut_off: set[str] = set()
+        for key, due_at, state in done:
+            self._ends[key, due_at] = state
+            if state == CUT_OFF:
+                self._cut_off.add(key)
+            elif state not in UNPAID:
+                self._paid[key] = state
+
+    def end_of(self, step: OwedStep) -> str | None:
+        """How this step came to its end: at its instant, or at any where it is owed once; None where it did not."""
+        if step.once and step.key in self._paid:
+            return self._paid[step.key]
+        end = self._ends.get((step.key, step.due_at))
+        if end is None and step.once and step.key in self._cut_off:
+            return CUT_OFF
+        return end
 
 
 def begin(

@@ -17,7 +17,7 @@ from timebell.kernel.schedule_models import (
     RECURRENCE_CHARS_MAX,
     ScheduleState,
 )
-from timebell.rules.agenda import Late
+from timebell.rules.agenda import CutOff, Late
 from timebell.rules.localtime import NAME_CHARS_MAX, Adjusted, OnFold, OnGap
 from timebell.rules.planned import CatchUp, OccurrenceState
 from timebell.web.fields import Duration, Input, Instant, LocalTime, Name, Offset, Output, PageQuery
@@ -51,6 +51,7 @@ class StepInput(Input):
     max_attempts: Attempts | None = None
     ordered: bool = False
     once: bool = False
+    cut_off: CutOff = "run"
 
     def step(self, index: int) -> Step:
         given = {name: getattr(self, name) for name in self.model_fields_set}
@@ -190,6 +191,7 @@ class StepOutput(Output):
     max_attempts: int | None
     ordered: bool
     once: bool
+    cut_off: CutOff
 
 
 class ScheduleOutput(Output):
