@@ -60,6 +60,9 @@ class Store(Statements):
     async def hasten_jobs(self, session: Session, *, tenant: str, ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "hasten_jobs", tenant=tenant, ids=ids)
 
+    async def hasten_free_jobs(self, session: Session, *, ids: list[UUID]) -> Sequence[Row]:
+        return await self._run(session, "hasten_free_jobs", ids=ids)
+
     async def confirm_jobs(self, session: Session, *, ids: list[UUID], versions: list[int]) -> Sequence[Row]:
         return await self._run(session, "confirm_jobs", ids=ids, versions=versions)
 

@@ -1,4 +1,5 @@
-"""What notify brings to a process: the handlers that deliver and that apply what providers report, and their queues."""
+"""What notify brings to a process: the handlers that deliver, that apply what providers report and that call
+whose turn it is, and their queues."""
 
 from __future__ import annotations
 
@@ -10,10 +11,16 @@ from timebell.notify.delivering import Deliverer
 from timebell.notify.incoming import APPLY_REPORTS, apply_reports
 from timebell.notify.provider import Provider
 from timebell.notify.telling import DELIVER
+from timebell.notify.turns import TAKE_TURNS, take_turns
+from timebell.rules.backoff import RetryPolicy
 
 QUEUE = "notify"
 # What came of a message is not to wait behind those that have yet to leave.
 REPORTS_QUEUE = "notify.reports"
+# Nor is it to wait behind those who wait for their turn that somebody calls them.
+TURNS_QUEUE = "notify.turns"
+# Those who wait for their turn have nobody else to call them.
+_FOR_LONG = RetryPolicy.of_delays((1.0, 5.0, 15.0), max_attempts=100)
 
 
 def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = None) -> App:
@@ -27,6 +34,11 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
         handlers={
             DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE),
             APPLY_REPORTS: Handler(run=apply_reports, queue=REPORTS_QUEUE),
+            TAKE_TURNS: Handler(run=take_turns, mode="transactional", queue=TURNS_QUEUE, retry=_FOR_LONG),
         },
-        queues=[Queue(name=QUEUE, concurrency=concurrency), Queue(name=REPORTS_QUEUE)],
+        queues=[
+            Queue(name=QUEUE, concurrency=concurrency),
+            Queue(name=REPORTS_QUEUE),
+            Queue(name=TURNS_QUEUE),
+        ],
     )

@@ -180,9 +180,12 @@ class _Run:
             if not isinstance(step, RuledOut):
                 return self._wait_for(leg, step)
             facts = replace(facts, ruled_out={(begun.channel, step.address): step.reason})
+        otherwise: Hold | None = None
         for _ in range(_ROUNDS_MAX):
             verdict = decide_leg(facts, leg)
             self._checks += verdict.checks
+            if isinstance(verdict, Skip) and otherwise is not None:
+                return otherwise
             if not isinstance(verdict, Send):
                 self._note_skipped(leg, verdict)
                 return verdict
@@ -192,6 +195,7 @@ class _Run:
             self._checks += step.checks
             if not isinstance(step, RuledOut):
                 return self._wait_for(leg, step)
+            otherwise = otherwise or step.otherwise
             facts = replace(
                 facts, ruled_out={**facts.ruled_out, (candidate.channel, step.address): step.reason}
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from timebell.db.pool import Row, Session
@@ -51,13 +50,6 @@ class DeliveryStore(NotifyStore):
 
     async def write_recent_sends(self, session: Session, *, columns: Columns) -> None:
         await self._run(session, "write_recent_sends", **columns)
-
-    async def lease_provider_starts(
-        self, session: Session, *, provider: str, seconds: float
-    ) -> tuple[datetime, datetime]:
-        """When the first of them may start, and what time it is."""
-        rows = await self._run(session, "lease_provider_starts", provider=provider, seconds=seconds)
-        return rows[0]["first_at"], rows[0]["now"]
 
     async def count_deliveries(self, session: Session) -> Row:
         return (await self._run(session, "count_deliveries"))[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from timebell.notify.notes import Note, content_json, note_columns
 from timebell.notify.outbox_store import OutboxStore
 from timebell.notify.provider import Channel, Content
 from timebell.notify.standing import Standing
+from timebell.notify.turns import Turns
 
 # How often entries are shown again that another run was just showing; it has done so by the second time.
 _SHOWN_MAX = 3
@@ -130,7 +131,7 @@ class Desk:
         self.take_sends = Together(self._take_sends)
         self.show = Together(self._show)
         self.mark_gone = Together(self._mark_gone)
-        self._rates: dict[str, Together[float, datetime | None]] = {}
+        self.turns = Turns(bell)
 
     async def _read_facts(self, notes: Sequence[Note]) -> Sequence[Row]:
         """What decides about each of them; one that an agenda planned is noted here, when it is first told."""
@@ -306,26 +307,6 @@ class Desk:
             columns["sent_ats"] = ["{" + ",".join(at.isoformat() for at in sent[key]) + "}" for key in keys]
             await self._store.write_recent_sends(session, columns=columns)
         return answers
-
-    async def provider_start(self, provider: str, per_second: float) -> datetime | None:
-        """A start within the provider's rate: None for now, else when."""
-        together = self._rates.get(provider)
-        if together is None:
-
-            async def lease(spacings: Sequence[float]) -> Sequence[datetime | None]:
-                async with self._database.connection() as session:
-                    first_at, now = await self._store.lease_provider_starts(
-                        session, provider=provider, seconds=sum(spacings)
-                    )
-                starts: list[datetime | None] = []
-                at = first_at
-                for spacing in spacings:
-                    starts.append(at if at > now else None)
-                    at += timedelta(seconds=spacing)
-                return starts
-
-            together = self._rates[provider] = Together(lease)
-        return await together(1.0 / per_second)
 
 
 def _told_columns(told: Sequence[Progress]) -> Columns:

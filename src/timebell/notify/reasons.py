@@ -25,6 +25,7 @@ REASONS: Final[dict[str, str]] = {
     "address_gone": "the address no longer exists",
     "quiet_hours": "the recipient's quiet hours would have made it late",
     "capped": "the recipient had as many as the cap allows until it expired",
+    "rate_limited": "the provider's rate limit would have made it late",
     "template_missing": "there is no such template, or no text of it for the channel",
     "template_incomplete": "a variable that the template requires was not given",
     "template_failed": "the template could not be rendered within its limits",

@@ -20,6 +20,7 @@ from timebell.notify.provider import Channel, Provider, Rejected, Sent, Unavaila
 from timebell.notify.routing import Candidate, leg_named
 from timebell.notify.standing import Standing, together
 from timebell.notify.template_models import Rendered, Unrendered
+from timebell.notify.turns import Asker, Turn
 from timebell.notify.uncertainty import remedy_for
 
 # How long something that waits, for a person or for a provider, is kept where it does not expire before.
@@ -27,8 +28,6 @@ ATTENTION: Final = timedelta(days=30)
 
 TOLD: Final = frozenset({"sent", "delivered", "suppressed"})
 
-# How late a start that was leased under a provider's rate may be used; one that comes later is asked for anew.
-_START_LATENESS_MAX: Final = timedelta(seconds=1)
 _BREAKER_WAIT_MIN: Final = timedelta(seconds=1)
 
 
@@ -43,10 +42,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuledOut:
-    """This way will not work; `address` None: nor will another address on the channel."""
+    """This way will not work; `address` None: nor will another address on the channel. `otherwise`: it may after all,
+    and is worth waiting for where there is no other way."""
 
     reason: str
     address: str | None = None
+    otherwise: Hold | None = None
     checks: tuple[Check, ...] = ()
 
 
@@ -83,10 +84,7 @@ class Sender:
         self._providers = providers
         self._counted: set[tuple[str, Channel | None]] = set()
         self._has_called = False
-        self._leased: dict[str, datetime] = {}
-        if job.cursor is not None and "start" in job.cursor:
-            name, start_at = job.cursor["start"]
-            self._leased[name] = datetime.fromisoformat(start_at)
+        self._turns: dict[str, Turn] = {}
         self.may_be_reported = any(one.traits.reports for one in providers)
         self.has_untaken = False
         self.cursor: dict[str, Any] = {}
@@ -186,13 +184,25 @@ class Sender:
         if not waits:
             return RuledOut(reason=reason, checks=tuple(checks))
         until, reason, name = min(waits)
+        if reason == "held_rate":
+            return self._wait_for_turn(facts, self._turns[name], checks)
         held = wait(facts, until, name="provider", held=reason, skipped="exhausted")
         if isinstance(held, Skip) or facts.now >= facts.due_at + ATTENTION:
             # Another channel may still be in time.
             return RuledOut(reason="exhausted", checks=(*checks, *held.checks))
-        if reason == "held_rate":
-            self.cursor["start"] = [name, until.isoformat()]
         return replace(held, checks=(*checks, *held.checks))
+
+    def _wait_for_turn(self, facts: Facts, turn: Turn, checks: Sequence[Check]) -> Step:
+        """Until it is called, or comes by itself a little after its turn. Where that would be too late another way may
+        be in time; yet the line may also be shorter than it looks."""
+        expires_at = facts.intent.expires_at
+        held = wait(facts, turn.at, name="provider", held="held_rate", skipped="rate_limited")
+        if isinstance(held, Hold):
+            until = turn.ask_at if expires_at is None else min(turn.ask_at, expires_at)
+            return replace(held, until=until, checks=(*checks, *held.checks))
+        assert expires_at is not None
+        after_all = Hold(until=expires_at, reason="held_rate")
+        return RuledOut(reason="rate_limited", checks=(*checks, *held.checks), otherwise=after_all)
 
     async def _try(
         self,
@@ -205,9 +215,9 @@ class Sender:
         leave = await self._job.destinations.ask(_destination(provider, self._job.tenant, candidate))
         if leave.held_until is not None:
             return _NotNow(until=max(leave.held_until, facts.now + _BREAKER_WAIT_MIN), reason="held_breaker")
-        start_at = await self._start_at(facts, provider)
-        if start_at is not None:
-            return _NotNow(until=start_at, reason="held_rate")
+        turn = await self._turn(provider)
+        if turn is not None:
+            return _NotNow(until=turn.at, reason="held_rate")
         no_room = await self._take_cap(facts, candidate.channel)
         if no_room is not None:
             return no_room
@@ -339,20 +349,16 @@ class Sender:
         held = wait(facts, room_at, name="cap", held="held_capped", skipped="capped")
         return RuledOut(reason="capped", checks=tuple(held.checks)) if isinstance(held, Skip) else held
 
-    async def _start_at(self, facts: Facts, provider: Provider) -> datetime | None:
-        """When the provider's rate allows the call; None: now. A start that is waited for is not asked for again, and
-        is used once."""
-        rate = provider.traits.rate_per_second
-        if rate is None:
-            return None
-        start_at = self._leased.get(provider.name)
-        if start_at is None or facts.now - start_at > _START_LATENESS_MAX:
-            start_at = await self._desk.provider_start(provider.name, rate)
-        if start_at is not None and facts.now < start_at:
-            self._leased[provider.name] = start_at
-            return start_at
-        self._leased.pop(provider.name, None)
-        return None
+    async def _turn(self, provider: Provider) -> Turn | None:
+        """When the provider's rate allows the call; None: now, once. Whoever waits does not ask again in the same
+        run, however many devices it has."""
+        rate, turn = provider.traits.rate_per_second, self._turns.get(provider.name)
+        if rate is not None and turn is None:
+            asker = Asker(tenant=self._job.tenant, notification_id=self._job.id, urgency=self._intent.urgency)
+            turn = await self._desk.turns.ask(provider.name, rate, asker)
+            if turn is not None:
+                self._turns[provider.name] = turn
+        return turn
 
     def _providers_for(self, channel: Channel, policy: Policy) -> list[Provider]:
         able = {one.name: one for one in self._providers if channel in one.traits.channels}

@@ -152,7 +152,7 @@ def _provider_held(check: Check, timezone: str) -> str:
         case "held_breaker":
             return f"The provider keeps failing; it is tried again at {until}."
         case "held_rate":
-            return f"The provider's rate limit has room for it at {until}."
+            return f"The provider's rate limit has room for it at about {until}."
         case _:
             return f"The next attempt is made at {until}."
 
@@ -165,6 +165,8 @@ def _provider_passed(check: Check, timezone: str) -> str:
 
 
 def _provider_refused(check: Check, timezone: str) -> str:
+    if check.reason == "rate_limited":
+        return "It would expire before the provider's rate limit has room for it."
     if "answer" not in check.detail:
         return "It would expire before a provider can be tried again."
     name, said = check.detail.get("provider", "The provider"), check.detail.get("said")

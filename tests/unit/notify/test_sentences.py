@@ -109,7 +109,7 @@ def check(name: str, verdict: Any, reason: str | None = None, **detail: Any) -> 
         ),
         (
             check("provider", "held", "held_rate", until=ENDS),
-            "The provider's rate limit has room for it at 2027-03-02 07:00 Europe/Berlin.",
+            "The provider's rate limit has room for it at about 2027-03-02 07:00 Europe/Berlin.",
         ),
         (
             check("provider", "held", "held_retry", until=ENDS),

@@ -1,0 +1,1 @@
+DELETE FROM timebell_notify.provider_turns WHERE provider = :provider::text

@@ -1,0 +1,11 @@
+-- Those that were called and did not come wait no longer; one that still wants to asks again. Answers how many were called
+-- of late and may be expected.
+WITH gone AS (
+    DELETE FROM timebell_notify.provider_waits w
+    WHERE w.provider = :provider::text
+        AND w.called_at < coalesce(:now::timestamptz, clock_timestamp()) - :patience::interval
+    RETURNING 1
+)
+SELECT count(*) FROM timebell_notify.provider_waits w
+WHERE w.provider = :provider::text
+    AND w.called_at >= coalesce(:now::timestamptz, clock_timestamp()) - :expected::interval
