@@ -17,7 +17,8 @@ from structlog.contextvars import get_contextvars
 
 FACTS: Final = "timebell"
 _FACT_CHARS_MAX: Final = 4_000
-_PASSWORD: Final = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)")
+# It is looked for at `://` and not at each letter that may begin a scheme, of which a long text has many.
+_PASSWORD: Final = re.compile(r"(?P<before>(?<=[a-z0-9+.-])://[^\s:/@]*+:)[^\s/@]++(?=@)")
 # Of a line's writer: the method that was called, and the one that all of them use.
 _STEPS: Final = 3
 

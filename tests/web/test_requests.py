@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
+from starlette.requests import Request
 
 from tests.web.bells import ROUTES
 from tests.web.support import Site, open_site, problem
 from timebell.testing.database import TestDatabase
+from timebell.web.bodies import check_json
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -30,6 +33,21 @@ async def send(site: Site, content: bytes, **headers: str) -> Any:
 
 
 class TestBodies:
+    async def test_a_large_body_is_read_beside_the_loop(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        on_the_loop: list[bool] = []
+
+        def check(request: Request, raw: bytes) -> None:
+            on_the_loop.append(threading.current_thread() is threading.main_thread())
+            check_json(request, raw)
+
+        monkeypatch.setattr("timebell.web.operations.check_json", check)
+        for count in (1, 20_000):
+            content = b'{"name": "x", "notes": {"a": [' + b"{}," * count + b"0]}}"
+            assert (await send(site, content)).status_code < 500
+        assert on_the_loop == [True, False]
+
     @pytest.mark.parametrize(
         "content",
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from timebell.web.surface import Surface
 
 # What was refused for good is answered again to whoever asks again; what was sent wrongly can be sent better.
 _KEPT_REFUSALS: Final = frozenset({403, 404, 409, 410})
+# Up to here a body is read within some ten milliseconds, whatever it says.
+_LARGE_BYTES: Final = 30_000
 _DRY_RUN: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -102,7 +105,7 @@ class Operation:
                 400, "idempotency_key_required", "send the header Idempotency-Key with a value of your own"
             )
         if route.body is not None:
-            given["body"] = _body(route, request, raw)
+            given["body"] = await self._read(request, call, raw)
         if route.prepare is not None:
             given["prepared"] = await route.prepare(call, **given)
         await self._surface.quotas.look(call.tenant)
@@ -128,6 +131,11 @@ class Operation:
                 return await self._once(call, scope, given)
         except _DryRun as dry:
             return dry.answer
+
+    async def _read(self, request: Request, call: Call, raw: bytes) -> Any:
+        """What the body says. Of a large one it takes a while to find out."""
+        work = partial(_body, self._route, request, raw)
+        return work() if len(raw) <= _LARGE_BYTES else await call.bell.aside.short.run(call.tenant, work)
 
     async def _effect(self, call: Call, given: dict[str, Any]) -> Response:
         response = self._response(await self._route.run(call, **given))
