@@ -54,6 +54,7 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "cancel_wait_seconds": (2.0, 0.0, 60.0),
     "lease_seconds": (30.0, 2.0, 600.0),
     "lease_margin_seconds": (5.0, 0.1, 300.0),
+    "tenant_share": (0.9, 0.1, 1.0),
     "read_ahead_seconds": (1.0, 0.05, 60.0),
     "sweep_seconds": (0.5, 0.05, 60.0),
     "full_sweep_seconds": (60.0, 1.0, 3600.0),

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.held import CRITICAL, NORMAL, Entry, Held, Pile
+from timebell.engine.held import Entry, Held
+from timebell.engine.places import Places
+from timebell.engine.turns import CRITICAL, NORMAL, Pile
 
 QUICK = settings(max_examples=60, deadline=None)
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
@@ -51,9 +53,11 @@ def choose(
     budgets: dict[str, int] | None = None,
     admit: Callable[[Entry], bool] = admit_all,
     now: datetime = NOW,
+    places: Places | None = None,
 ) -> list[Entry]:
     held.promote(now)
-    return held.choose(number, {} if budgets is None else budgets, admit)
+    places = places or Places(1_000_000, 1.0)
+    return held.choose(number, {} if budgets is None else budgets, admit, places)
 
 
 def tenants(entries: list[Entry]) -> list[str]:
@@ -120,8 +124,89 @@ def test_tenants_and_queues_take_turns_also_from_one_pass_to_the_next() -> None:
     for _ in range(24):
         for tenant, queue in (("a", "mail"), ("a", "sms"), ("b", "mail")):
             held.accept(row(tenant=tenant, queue=queue))
-    turns = [Counter(entry.pair for entry in choose(held, 8)) for _ in range(9)]
-    assert turns == 3 * [{("a", "mail"): 8}, {("a", "sms"): 8}, {("b", "mail"): 8}]
+    turns = [dict(Counter(entry.pair for entry in choose(held, 8))) for _ in range(6)]
+    a_mail, a_sms, b_mail = {("a", "mail"): 8}, {("a", "sms"): 8}, {("b", "mail"): 8}
+    assert turns == [a_mail, b_mail, a_sms, b_mail, a_mail, b_mail]
+
+
+@pytest.mark.req("U-15")
+def test_many_queues_are_one_turn() -> None:
+    held = make(total_max=5_000)
+    for number in range(50):
+        for _ in range(20):
+            held.accept(row(tenant="many", queue=f"queue {number}"))
+    for _ in range(200):
+        held.accept(row(tenant="one"))
+    begun = [tenant for _ in range(50) for tenant in tenants(choose(held, 8))]
+    assert Counter(begun) == {"many": 200, "one": 200}
+
+
+@pytest.mark.req("U-15")
+@pytest.mark.parametrize("at_once", [1, 8, 50, 200])
+def test_critical_jobs_of_one_tenant_do_not_starve_another(at_once: int) -> None:
+    """They go first up to a lead, and the other has as many turns as they afterwards."""
+    held = make(total_max=5_000, pair_max=5_000)
+    for _ in range(2_000):
+        held.accept(row(tenant="flood", lane=CRITICAL))
+    for _ in range(200):
+        held.accept(row(tenant="other"))
+    begun: list[str] = []
+    while begun.count("other") < 200:
+        begun += tenants(choose(held, at_once))
+    for end in range(100, len(begun), 50):
+        ahead = begun[:end].count("flood") - begun[:end].count("other")
+        assert ahead <= 64 + 8 + at_once
+    assert begun.count("flood") <= 200 + 64 + 8 + at_once
+
+
+@pytest.mark.req("U-15")
+def test_many_share_alike_whoever_calls_it_critical() -> None:
+    held = make(total_max=5_000, pair_max=5_000)
+    for tenant in "abcdef":
+        for _ in range(500):
+            held.accept(row(tenant=tenant, lane=CRITICAL if tenant == "a" else NORMAL))
+    begun = Counter(tenant for _ in range(60) for tenant in tenants(choose(held, 20)))
+    others = [begun[tenant] for tenant in "bcdef"]
+    assert max(others) - min(others) <= 16
+    assert begun["a"] <= min(others) + 64 + 16
+
+
+@pytest.mark.req("U-15")
+def test_a_critical_job_overtakes_the_backlog_of_others_and_of_its_own_tenant() -> None:
+    held = make()
+    for tenant in ("a", "b", "c"):
+        for _ in range(100):
+            held.accept(row(tenant=tenant))
+    choose(held, 24)
+    held.accept(row(tenant="b", lane=CRITICAL))
+    first, *_ = choose(held, 8)
+    assert (first.pair[0], first.lane) == ("b", CRITICAL)
+
+
+@pytest.mark.req("U-15")
+def test_nothing_stands_idle_because_somebody_is_ahead() -> None:
+    held = make()
+    for _ in range(200):
+        held.accept(row(tenant="critical", lane=CRITICAL))
+        held.accept(row(tenant="shut"))
+    chosen = choose(held, 150, admit=lambda entry: entry.pair[0] != "shut")
+    assert tenants(chosen) == ["critical"] * 150
+
+
+@pytest.mark.req("U-15")
+def test_a_tenant_whose_jobs_never_end_leaves_places_to_the_others() -> None:
+    held, places = make(), Places(100, 0.9)
+    for _ in range(300):
+        held.accept(row(tenant="hangs", lane=CRITICAL))
+    assert len(choose(held, 100, places=places)) == 90
+    assert choose(held, 10, places=places) == []
+    for tenant in ("b", "c"):
+        for _ in range(3):
+            held.accept(row(tenant=tenant))
+    assert Counter(tenants(choose(held, 10, places=places))) == {"b": 3, "c": 3}
+    for _ in range(4):
+        places.leave("hangs")
+    assert choose(held, 8, places=places) == [], "it has more than its share already"
 
 
 def test_critical_jobs_go_first() -> None:
@@ -280,7 +365,7 @@ def test_what_is_due_already_is_in_turn_with_what_was_waited_for() -> None:
 @given(st.lists(st.one_of(st.none(), st.tuples(st.integers(-2, 2), st.integers(0, 5))), max_size=60))
 def test_a_pile_is_in_order_however_it_grew(steps: list[tuple[int, int] | None]) -> None:
     """None takes the first one off."""
-    pile, model = Pile(), list[tuple[int, datetime, int, Entry]]()
+    pile, model = Pile[Entry](), list[tuple[int, datetime, int, Entry]]()
     for number, step in enumerate(steps):
         if step is not None:
             due = (step[0], NOW + step[1] * SECOND, number, Entry(row()))

@@ -26,7 +26,7 @@ def now() -> Now:
 
 
 def suspect() -> Any:
-    return SimpleNamespace(id=uuid4())
+    return SimpleNamespace(id=uuid4(), pair=("acme", "default"))
 
 
 def test_one_at_a_time_while_the_newest_is_new(now: Now) -> None:

@@ -134,6 +134,9 @@ class Settings:
         5.0, 0.1, 300, "seconds", "How long before the end of its lease a node stops starting jobs."
     )
     concurrency: int = whole(100, 1, 10_000, "jobs", "Jobs that run at once in this process.")
+    tenant_share: float = number(
+        0.9, 0.1, 1, "of the places", "The part of its running places that a node gives to one tenant alone."
+    )
     threads: int = whole(8, 1, 256, "threads", "Threads for handlers that are not async.")
     batch: int = whole(1_000, 1, 5_000, "jobs", "Jobs started or finished in one statement at most.")
     read_ahead_seconds: float = number(1.0, 0.05, 60, "seconds", "How long before its time a job is read.")

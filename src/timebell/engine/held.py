@@ -6,25 +6,17 @@ It holds no database and no clock, so that everything about order and fairness c
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
 from timebell.db.pool import Row
+from timebell.engine.places import Places
+from timebell.engine.turns import NORMAL, SUSPECT, Pair, Pile, Round, Turns
 from timebell.kernel.app import Handler
 from timebell.kernel.destinations import Call
 
-CRITICAL, NORMAL = 0, 1
-# Jobs that were running when a node died have piles of their own. Few of them run at once, so they are asked before
-# the others: nobody waits long behind them, and no backlog keeps them from their turn.
-_SUSPECT = 3
-_PILES = (CRITICAL, _SUSPECT, NORMAL)
-# How many jobs of one tenant in one queue are chosen before the next has its turn.
-_TURN = 8
-
-Pair = tuple[str, str]
 Position = tuple[datetime, UUID]
 
 
@@ -92,42 +84,6 @@ class Entry:
         return self.run_at if planned is None else planned
 
 
-Due = tuple[int, datetime, int, Entry]
-
-
-class Pile:
-    """The due jobs of one tenant's queue: by priority, then by their instant, then as they were read.
-
-    Nearly always they come in that order and only have to queue up. Whoever comes out of order goes through a heap.
-    """
-
-    __slots__ = ("_heap", "_line")
-
-    def __init__(self) -> None:
-        self._line: deque[Due] = deque()
-        self._heap: list[Due] = []
-
-    def __len__(self) -> int:
-        return len(self._line) + len(self._heap)
-
-    def push(self, due: Due) -> None:
-        if not self._line or due > self._line[-1]:
-            self._line.append(due)
-        else:
-            heapq.heappush(self._heap, due)
-
-    def first(self) -> Entry | None:
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            return self._heap[0][3]
-        return self._line[0][3] if self._line else None
-
-    def pop(self) -> None:
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            heapq.heappop(self._heap)
-        else:
-            self._line.popleft()
-
-
 class Held:
     """Accepts rows, hands out due jobs in turn between tenants, and remembers what it has seen.
 
@@ -140,8 +96,7 @@ class Held:
         self._pair_max = pair_max
         # The number makes the order total, so that two entries are never compared themselves.
         self._heap: list[tuple[datetime, int, Entry]] = []
-        self._piles: dict[int, dict[Pair, Pile]] = {lane: {} for lane in _PILES}
-        self._turns: dict[int, deque[Pair]] = {lane: deque() for lane in _PILES}
+        self._turns: Turns[Entry] = Turns()
         self._counts: dict[Pair, int] = {}
         self._seen: dict[UUID, int] = {}
         self._waiting: dict[UUID, Entry] = {}
@@ -203,12 +158,8 @@ class Held:
                 self._pile_up(order, entry)
 
     def _pile_up(self, order: int, entry: Entry) -> None:
-        lane = _SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
-        pile = self._piles[lane].get(entry.pair)
-        if pile is None:
-            pile = self._piles[lane][entry.pair] = Pile()
-            self._turns[lane].append(entry.pair)
-        pile.push((-entry.row["priority"], entry.run_at, order, entry))
+        lane = SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
+        self._turns.add(lane, entry.pair, (-entry.row["priority"], entry.run_at, order, entry))
 
     def _is_stale(self, entry: Entry) -> bool:
         """Whether a later version took its place, or its slot left; read again, the row has another entry."""
@@ -222,46 +173,28 @@ class Held:
         else:
             del self._counts[entry.pair]
 
-    def choose(self, count: int, budgets: dict[str, int], admit: Callable[[Entry], bool]) -> list[Entry]:
-        """Up to `count` due jobs, critical ones first, then in turn between tenants and queues.
+    def choose(
+        self, count: int, budgets: dict[str, int], admit: Callable[[Entry], bool], places: Places
+    ) -> list[Entry]:
+        """Up to `count` due jobs, in turn between tenants.
 
         `budgets` says how many of a limited queue may start; it is used up here. A queue that is not in it
-        has no limit. `admit` is asked about each job in its turn and takes its place where there is one.
+        has no limit. `admit` is asked about each job in its turn and takes its place where there is one. In `places`
+        each of them has one, which whoever chose it gives back.
         """
         chosen: list[Entry] = []
-        for lane in _PILES:
-            self._choose_from(lane, count, budgets, admit, chosen)
+
+        def take(pile: Pile[Entry], room: int) -> int:
+            before = len(chosen)
+            self._take(pile, room, admit, chosen)
+            return len(chosen) - before
+
+        self._turns.choose(Round(count, budgets, places, take))
         return chosen
 
-    def _choose_from(
-        self,
-        lane: int,
-        count: int,
-        budgets: dict[str, int],
-        admit: Callable[[Entry], bool],
-        chosen: list[Entry],
+    def _take(
+        self, pile: Pile[Entry], room: int, admit: Callable[[Entry], bool], chosen: list[Entry]
     ) -> None:
-        turns, piles = self._turns[lane], self._piles[lane]
-        passed = 0
-        while turns and passed < len(turns) and len(chosen) < count:
-            pair = turns[0]
-            pile = piles[pair]
-            # Whoever is alone need not let others have their turn.
-            room = min(count - len(chosen), _TURN if len(turns) > 1 else count)
-            before = len(chosen)
-            self._take(pile, min(room, budgets.get(pair[1], room)), admit, chosen)
-            if pair[1] in budgets:
-                budgets[pair[1]] -= len(chosen) - before
-            if len(chosen) > before:
-                passed = 0
-            if pile:
-                passed += len(chosen) == before
-                turns.rotate(-1)
-            else:
-                turns.popleft()
-                del piles[pair]
-
-    def _take(self, pile: Pile, room: int, admit: Callable[[Entry], bool], chosen: list[Entry]) -> None:
         waiting, end = self._waiting, len(chosen) + room
         while len(chosen) < end:
             entry = pile.first()
@@ -278,11 +211,7 @@ class Held:
 
     def ready_counts(self) -> dict[str, int]:
         """How many due jobs wait, by queue."""
-        counts: dict[str, int] = {}
-        for piles in self._piles.values():
-            for pair, pile in piles.items():
-                counts[pair[1]] = counts.get(pair[1], 0) + len(pile)
-        return counts
+        return self._turns.counts()
 
     def earliest_run_at(self) -> datetime | None:
         """When the next job becomes due."""

@@ -15,10 +15,11 @@ from uuid import UUID
 from timebell.config import Settings
 from timebell.db.pool import Row, Session
 from timebell.db.wakeup import Hints, merge
-from timebell.engine.held import CRITICAL, NORMAL, Held, Pair, Position
+from timebell.engine.held import Held, Position
 from timebell.engine.node import Node
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.turns import CRITICAL, NORMAL, Pair
 
 _EPOCH = _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -17,6 +17,7 @@ from timebell.engine.executor import Executor
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
 from timebell.engine.node import Node
+from timebell.engine.places import Places
 from timebell.engine.settler import Settler, fence, visits
 from timebell.engine.settling import Settlement, end_unstarted, snooze_unstarted
 from timebell.engine.store import EngineStore
@@ -54,6 +55,7 @@ class Starter:
         background: Background,
         timekeeper: Timekeeper,
         chance: Chance,
+        places: Places,
         transactional_max: int,
         on_not_begun: Callable[[Entry], None],
     ) -> None:
@@ -71,12 +73,13 @@ class Starter:
         self._background = background
         self._timekeeper = timekeeper
         self._chance = chance
+        self._places = places
         self._on_not_begun = on_not_begun
         # After a crash nobody knows which job it was: those that had been started begin one after another, those that
         # may have run in a slot whose owner died run a few at a time.
-        self._suspects = Probation(_SUSPECTS_MAX, timekeeper.monotonic)
-        self._cautious = Turnstile(_CAUTIOUS_MAX)
-        self._transactional = Turnstile(transactional_max)
+        self._suspects = Probation(_SUSPECTS_MAX, timekeeper.monotonic, places.share)
+        self._cautious = Turnstile(_CAUTIOUS_MAX, places.share)
+        self._transactional = Turnstile(transactional_max, places.share)
         # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
         self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
@@ -140,10 +143,12 @@ class Starter:
     def _route(self, entry: Entry, now: datetime, marked: list[Entry]) -> None:
         handler = entry.handler
         if handler is None:
+            self._places.leave(entry.pair[0])
             self._let_go(entry)
             return
         ending = _ending(entry, handler, now)
         if ending is not None:
+            self._places.leave(entry.pair[0])
             self._leave(entry)
             self._settler.add(ending)
             return
@@ -177,6 +182,7 @@ class Starter:
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
         self._limits.ended(entry.pair[1])
+        self._places.leave(entry.pair[0])
         if entry.enclosure is not None:
             self._leave(entry)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from timebell.engine.held import Entry
+from timebell.engine.places import Places
 
 _PROBATION_SECONDS = 0.1
 _SOLITUDE_SECONDS = 30.0
@@ -13,21 +14,25 @@ _ASK_SECONDS = 1.0
 
 
 class Turnstile:
-    """Lets a few of one sort run at once."""
+    """Lets a few of one sort run at once, and not those of one tenant alone."""
 
-    def __init__(self, inside_max: int) -> None:
-        self._inside_max = inside_max
+    def __init__(self, inside_max: int, share: float = 1.0) -> None:
+        self._places = Places(inside_max, share)
         self._inside: set[UUID] = set()
 
     def enter(self, entry: Entry) -> bool:
-        if len(self._inside) >= self._inside_max:
+        tenant = entry.pair[0]
+        if not self._places.room(tenant):
             return False
+        self._places.take(tenant)
         self._inside.add(entry.id)
         entry.enclosure = self
         return True
 
     def leave(self, entry: Entry) -> None:
-        self._inside.discard(entry.id)
+        if entry.id in self._inside:
+            self._inside.remove(entry.id)
+            self._places.leave(entry.pair[0])
 
 
 class Probation(Turnstile):
@@ -36,8 +41,8 @@ class Probation(Turnstile):
     What kills its node mostly does so at once, and then ran with few others; what only takes long holds up nobody.
     """
 
-    def __init__(self, inside_max: int, monotonic: Callable[[], float]) -> None:
-        super().__init__(inside_max)
+    def __init__(self, inside_max: int, monotonic: Callable[[], float], share: float = 1.0) -> None:
+        super().__init__(inside_max, share)
         self._monotonic = monotonic
         self._newest: UUID | None = None
         self._trusted_at = 0.0

@@ -24,6 +24,7 @@ from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
 from timebell.engine.marks import LOOK_AGAIN_SECONDS, LostMarks
 from timebell.engine.node import Node
+from timebell.engine.places import Places
 from timebell.engine.reader import Reader
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
@@ -50,6 +51,7 @@ class Worker:
         self.counters = Counters()
         self.woken = asyncio.Event()
         self.held = Held(total_max=settings.held_jobs_max, pair_max=settings.held_per_tenant_queue_max)
+        self._places = Places(settings.concurrency, settings.tenant_share)
         self.background = Background(bell.clock, self.woken)
         self._bell = bell
         self._database = bell.database
@@ -101,6 +103,7 @@ class Worker:
             background=self.background,
             timekeeper=timekeeper,
             chance=bell.chance,
+            places=self._places,
             transactional_max=max(1, settings.pool_size - 4),
             on_not_begun=self._not_begun,
         )
@@ -148,10 +151,11 @@ class Worker:
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
         admit = self._admit if self._pauses else self._starter.admit
-        chosen = self.held.choose(room, self._limits.budgets(now), admit)
+        chosen = self.held.choose(room, self._limits.budgets(now), admit, self._places)
         self._is_stalled = not chosen
         parked = [entry for entry in chosen if self._is_paused(entry)] if self._pauses else []
         if parked:
+            self._places.leave_all(entry.pair[0] for entry in parked)
             self.background.begin("park", lambda: self._park(parked), most=_PARKS_MAX)
             chosen = [entry for entry in chosen if not self._is_paused(entry)]
         self._starter.begin(chosen, now)

@@ -1,0 +1,241 @@
+"""Whose turn it is: due jobs in piles, asked in turn between tenants, and between the queues of each."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import Generic, TypeVar
+
+from timebell.engine.places import Places
+
+CRITICAL, NORMAL = 0, 1
+# Jobs that were running when a node died have piles of their own. Few of them run at once, so they are asked before
+# the others: nobody waits long behind them, and no backlog keeps them from their turn.
+SUSPECT = 3
+_LANES = (CRITICAL, SUSPECT, NORMAL)
+# How many jobs of one tenant, or of one of its queues, are chosen before the next has its turn.
+_TURN = 8
+# By how many jobs a tenant may get ahead of the others because its jobs are critical.
+_LEAD = 64
+_ALL = 1_000_000
+
+Pair = tuple[str, str]
+Job = TypeVar("Job")
+Due = tuple[int, datetime, int, Job]
+
+
+class Pile(Generic[Job]):
+    """The due jobs of one tenant's queue: by priority, then by their instant, then as they were read.
+
+    Nearly always they come in that order and only have to queue up. Whoever comes out of order goes through a heap.
+    """
+
+    __slots__ = ("_heap", "_line")
+
+    def __init__(self) -> None:
+        self._line: deque[Due[Job]] = deque()
+        self._heap: list[Due[Job]] = []
+
+    def __len__(self) -> int:
+        return len(self._line) + len(self._heap)
+
+    def push(self, due: Due[Job]) -> None:
+        if not self._line or due > self._line[-1]:
+            self._line.append(due)
+        else:
+            heapq.heappush(self._heap, due)
+
+    def first(self) -> Job | None:
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            return self._heap[0][3]
+        return self._line[0][3] if self._line else None
+
+    def pop(self) -> None:
+        if self._heap and (not self._line or self._heap[0] < self._line[0]):
+            heapq.heappop(self._heap)
+        else:
+            self._line.popleft()
+
+
+class Line(Generic[Job]):
+    """The due jobs of one tenant in one lane: a pile for each queue, asked in turn."""
+
+    __slots__ = ("left_of_turn", "piles", "turns")
+
+    def __init__(self) -> None:
+        self.left_of_turn = _TURN
+        self.piles: dict[str, Pile[Job]] = {}
+        self.turns: deque[str] = deque()
+
+    def add(self, queue: str, due: Due[Job]) -> None:
+        pile = self.piles.get(queue)
+        if pile is None:
+            pile = self.piles[queue] = Pile()
+            self.turns.append(queue)
+        pile.push(due)
+
+    def take(self, most: int, budgets: dict[str, int], take: Callable[[Pile[Job], int], int]) -> int:
+        """A turn that ends because no more is wanted is gone on with the next time."""
+        turns, taken, passed = self.turns, 0, 0
+        while turns and passed < len(turns) and taken < most:
+            queue = turns[0]
+            pile = self.piles[queue]
+            # Whoever is alone need not let others have their turn.
+            wanted = self.left_of_turn if len(turns) > 1 else most
+            room = min(most - taken, wanted, budgets.get(queue, most))
+            number = take(pile, room)
+            if queue in budgets:
+                budgets[queue] -= number
+            taken += number
+            self.left_of_turn -= number
+            passed = 0 if number else passed + bool(pile)
+            if not pile:
+                turns.popleft()
+                del self.piles[queue]
+            elif 0 < number < wanted and taken == most:
+                return taken
+            else:
+                turns.rotate(-1)
+            self.left_of_turn = _TURN
+        return taken
+
+
+class Ring:
+    """Tenants that have their turn one after the other, each once."""
+
+    __slots__ = ("_inside", "_turns", "left_of_turn")
+
+    def __init__(self) -> None:
+        self._turns: deque[str] = deque()
+        self._inside: set[str] = set()
+        self.left_of_turn = _TURN
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def add(self, tenant: str) -> None:
+        if tenant not in self._inside:
+            self._inside.add(tenant)
+            self._turns.append(tenant)
+
+    def first(self) -> str:
+        return self._turns[0]
+
+    def drop_first(self) -> None:
+        self._inside.discard(self._turns.popleft())
+        self.left_of_turn = _TURN
+
+    def turn(self) -> None:
+        self._turns.rotate(-1)
+        self.left_of_turn = _TURN
+
+
+@dataclass(slots=True)
+class Round(Generic[Job]):
+    """One choice: how many are still wanted, and what bounds them."""
+
+    left: int
+    budgets: dict[str, int]
+    places: Places
+    take: Callable[[Pile[Job], int], int]
+
+
+class Turns(Generic[Job]):
+    """Asks the tenants in turn, however many queues each has, and each for its critical jobs first.
+
+    Between tenants a critical job goes first as well, for as long as its tenant is not far ahead of what the others
+    had: nobody's critical jobs keep another's ordinary ones waiting for longer than that.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[int, dict[str, Line[Job]]] = {lane: {} for lane in _LANES}
+        # The tenants that may have something in a lane, or in any but the suspects'.
+        self._critical = Ring()
+        self._suspect = Ring()
+        self._everybody = Ring()
+        # Of tenants whose critical jobs went first, by how many they are ahead of what others had on average.
+        self._leads: dict[str, float] = {}
+
+    def add(self, lane: int, pair: Pair, due: Due[Job]) -> None:
+        tenant, queue = pair
+        line = self._lines[lane].get(tenant)
+        if line is None:
+            line = self._lines[lane][tenant] = Line()
+            if lane == SUSPECT:
+                self._suspect.add(tenant)
+            else:
+                self._everybody.add(tenant)
+            if lane == CRITICAL:
+                self._critical.add(tenant)
+        line.add(queue, due)
+
+    def counts(self) -> dict[str, int]:
+        """How many wait, by queue."""
+        counts: dict[str, int] = {}
+        for lines in self._lines.values():
+            for line in lines.values():
+                for queue, pile in line.piles.items():
+                    counts[queue] = counts.get(queue, 0) + len(pile)
+        return counts
+
+    def choose(self, round: Round[Job]) -> None:
+        if len(self._everybody) == 1:
+            self._leads.clear()
+        self._go_round(round, self._critical, (CRITICAL,))
+        self._go_round(round, self._suspect, (SUSPECT,))
+        self._go_round(round, self._everybody, (CRITICAL, NORMAL))
+
+    def _go_round(self, round: Round[Job], turns: Ring, lanes: Sequence[int]) -> None:
+        """One tenant after the other, until each was passed by because nothing of it can begin."""
+        passed = 0
+        while turns and passed < len(turns) and round.left > 0:
+            tenant = turns.first()
+            if not any(tenant in self._lines[lane] for lane in lanes):
+                turns.drop_first()
+                continue
+            most = self._allowed(turns, tenant)
+            taken = self._take(round, tenant, lanes, min(most, round.left, round.places.room(tenant)))
+            if turns is not self._suspect and len(self._everybody) > 1:
+                self._note_leads(tenant, taken, is_ahead=turns is self._critical)
+            passed = 0 if taken else passed + 1
+            if 0 < taken < most and not round.left:
+                # The turn goes on with the next choice.
+                turns.left_of_turn = most - taken
+                return
+            turns.turn()
+
+    def _allowed(self, turns: Ring, tenant: str) -> int:
+        """Whoever is alone need not let others have their turn."""
+        if turns is not self._suspect and len(self._everybody) <= 1:
+            return _ALL
+        if turns is self._critical:
+            return min(turns.left_of_turn, max(0, _LEAD - ceil(self._leads.get(tenant, 0.0))))
+        return turns.left_of_turn
+
+    def _note_leads(self, tenant: str, taken: int, *, is_ahead: bool) -> None:
+        if taken and (is_ahead or tenant in self._leads):
+            self._leads[tenant] = self._leads.get(tenant, 0.0) + taken
+        if taken and not is_ahead:
+            average = taken / (len(self._everybody) - 1)
+            for other in [other for other in self._leads if other != tenant]:
+                self._leads[other] -= average
+                if self._leads[other] <= 0:
+                    del self._leads[other]
+
+    def _take(self, round: Round[Job], tenant: str, lanes: Sequence[int], most: int) -> int:
+        taken = 0
+        for lane in lanes:
+            line = self._lines[lane].get(tenant)
+            if line is None:
+                continue
+            taken += line.take(most - taken, round.budgets, round.take)
+            if not line.turns:
+                del self._lines[lane][tenant]
+        round.left -= taken
+        if taken:
+            round.places.take(tenant, taken)
+        return taken
