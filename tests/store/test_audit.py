@@ -15,6 +15,7 @@ from tests.store.walls_support import as_tenant, connected
 from timebell.db.pool import Database
 from timebell.kernel import Timebell, audit
 from timebell.kernel.audit import Audit, Break
+from timebell.kernel.insights import Insights
 from timebell.testing.database import TestDatabase
 
 UNFORCED = "ALTER TABLE timebell.{table} NO FORCE ROW LEVEL SECURITY"
@@ -127,25 +128,86 @@ async def test_a_seal_that_was_made_anew_no_longer_fits_the_next(
     head = (await trail.verify()).heads[0].hash
     await owner.execute("UPDATE timebell.events SET actor = 'nobody' WHERE id = $1", ids[1])
     await owner.execute("DELETE FROM timebell.event_seals WHERE number >= 2")
-    assert await trail.seal() == 3
+    assert await Audit(bell.database, bell.clock).seal() == 3
     again = await trail.verify()
     assert again.is_whole
     assert again.heads[0].hash != head
 
 
-async def test_an_event_that_came_late_is_sealed_when_everything_is(
+WRITE = (
+    "INSERT INTO timebell.events (id, tenant, name, data, occurred_at) "
+    "VALUES ($1, 'acme', 'office.rang', '{}', now())"
+)
+
+
+@pytest.mark.req("U-20")
+@pytest.mark.parametrize("is_new_process", [False, True])
+@pytest.mark.parametrize(
+    "id", ["ffffffff-0000-7000-8000-000000000000", "00000000-0000-7000-8000-000000000000"]
+)
+async def test_an_event_from_a_clock_that_is_wrong_hides_no_other(
+    bell: Timebell, database: Database, clock: StillClock, owner: Any, id: str, is_new_process: bool
+) -> None:
+    """An id begins with the time of whoever made it. Seals go by the order of writing, which no clock decides."""
+    trail = Audit(database, clock)
+    await record(bell, 1)
+    assert await trail.seal() == 1
+    await owner.execute(WRITE, UUID(id))
+    assert await trail.seal() == 1
+    await record(bell, 5)
+    if is_new_process:
+        trail = Audit(database, clock)
+    assert await trail.seal() == 5
+    verdict = await trail.verify()
+    assert (verdict.is_whole, verdict.seal_count, verdict.unsealed_count) == (True, 7, 0)
+
+
+async def test_an_event_whose_transaction_others_overtook_is_sealed(
     bell: Timebell, trail: Audit, owner: Any
 ) -> None:
+    async with owner.transaction():
+        await owner.execute(WRITE, UUID(int=7))
+        await record(bell, 2)
+        assert (await trail.seal(), await trail.seal()) == (2, 0)
     await record(bell, 1)
-    await trail.seal()
-    await owner.execute(
-        "INSERT INTO timebell.events (id, tenant, name, data, occurred_at) "
-        "VALUES ('00000000-0000-7000-8000-000000000000', 'acme', 'office.rang', '{}', now())"
-    )
-    assert await trail.seal() == 0
-    assert (await trail.verify()).unsealed_count == 1
-    assert await trail.seal(everything=True) == 1
+    assert (await trail.seal(), await trail.seal()) == (2, 0)
+    assert (await trail.verify()).unsealed_count == 0
+
+
+@pytest.mark.req("U-20")
+async def test_what_has_had_no_seal_for_long_fails_the_check(
+    bell: Timebell, trail: Audit, owner: Any
+) -> None:
+    """As it is where no node has sealed anything, or somebody takes seals away."""
+    (first, *_) = await record(bell, 3)
     assert (await trail.verify()).is_whole
+    await owner.execute(
+        "UPDATE timebell.events SET recorded_at = now() - interval '61 minutes' WHERE id = $1", first
+    )
+    verdict = await trail.verify()
+    assert (verdict.breaks, verdict.overdue_count, verdict.unsealed_count) == ((), 1, 3)
+    assert not verdict.is_whole
+    health = await Insights(bell.database, bell.clock).health()
+    assert 3_600 < health.unsealed_seconds < 4_000
+    assert await trail.seal() == 3
+    assert (await trail.verify()).is_whole
+    assert (await Insights(bell.database, bell.clock).health()).unsealed_seconds == 0
+
+
+async def test_the_trail_is_gone_along_in_stretches(
+    bell: Timebell, database: Database, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that starts passes what is sealed already, a bounded number at a time, and says that there is more."""
+    monkeypatch.setattr(audit, "SEALS_AT_ONCE", 2)
+    monkeypatch.setattr(audit, "_LOOKS_MAX", 2)
+    await record(bell, 9)
+    trail = Audit(database, clock)
+    while await trail.seal():
+        pass
+    await record(bell, 1)
+    fresh = Audit(database, clock)
+    seen = [(await fresh.seal(), fresh.has_more) for _ in range(4)]
+    assert seen == [(0, True), (0, True), (1, True), (0, False)]
 
 
 async def test_one_at_a_time(bell: Timebell, trail: Audit, database: Database, clock: StillClock) -> None:

@@ -10,18 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from timebell.cli import doctor
+from timebell.cli import doctor, findings
 from timebell.cli.doctor import (
     _database_timezones,
-    _handlers,
     _planned_timezones,
-    _schedules,
     _secrets,
     _system_timezones,
 )
 from timebell.cli.timezone_copies import Offsets, own_copy
 from timebell.db.data_folder import SECRET_FILES
-from timebell.kernel.insights_records import ParkedSchedule, TimezoneLine
+from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.server import Place
 
@@ -69,18 +67,18 @@ def test_plans_that_stand_on_newer_data_are_a_failure() -> None:
 
 
 def test_parked_schedules_are_told_with_the_last_reason() -> None:
-    assert _schedules([]).verdict == "ok"
+    assert findings.schedules([]).verdict == "ok"
     parked = ParkedSchedule(
         id=UUID(int=7), tenant="t", reason="no such kind", parked_at=datetime(2026, 1, 1, tzinfo=UTC)
     )
-    one, two = _schedules([parked]), _schedules([parked, replace(parked, reason="older")])
+    one, two = findings.schedules([parked]), findings.schedules([parked, replace(parked, reason="older")])
     assert one.verdict == two.verdict == "warn"
     assert one.found == f"one is parked, {UUID(int=7)} of the tenant t: no such kind"
     assert two.found == f"2 are parked, the last, {UUID(int=7)} of the tenant t: no such kind"
 
 
 def test_the_system_is_compared_by_what_its_clocks_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    def system(answer: Offsets | None) -> doctor.Finding:
+    def system(answer: Offsets | None) -> findings.Finding:
         monkeypatch.setattr(doctor, "system_offsets", lambda ours: answer)
         return _system_timezones(OURS)
 
@@ -102,9 +100,27 @@ def test_secrets_that_others_may_read_are_a_failure(tmp_path: Path) -> None:
 
 
 def test_a_kind_that_nobody_can_run_is_named_with_what_to_do() -> None:
-    assert _handlers({}).verdict == "ok"
-    finding = _handlers({"hello.ring": 4, "other.run": 1})
+    assert findings.handlers({}).verdict == "ok"
+    finding = findings.handlers({"hello.ring": 4, "other.run": 1})
     assert finding.verdict == "warn"
     assert "hello.ring (4 due), other.run (1 due)" in finding.found
     assert finding.remedy is not None
     assert "start the program" in finding.remedy
+
+
+@pytest.mark.req("U-20")
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.0, "ok"), (3_600.0, "ok"), (7_200.0, "warn")])
+def test_an_audit_trail_that_nobody_seals_is_named(seconds: float, verdict: str) -> None:
+    health = Health(
+        oldest_due_at=None,
+        lateness_seconds=0.0,
+        node_count=1,
+        unowned_slot_count=0,
+        last_logged_at=None,
+        log_days_ahead=14,
+        unsealed_seconds=seconds,
+        oldest_snapshot=None,
+    )
+    finding = findings.seals(health)
+    assert finding.verdict == verdict
+    assert ("2.0 hours" in finding.found) == (verdict == "warn")

@@ -8,7 +8,7 @@ import click
 
 from timebell.cli.common import Desk, ask, json_option, place_options
 from timebell.cli.printing import plain, print_json, print_line
-from timebell.kernel.audit import SEALS_AT_ONCE, Audit, Break, Verdict
+from timebell.kernel.audit import Audit, Break, Verdict
 
 _DAMAGE = {
     "changed": "was changed, or its seal was",
@@ -27,7 +27,8 @@ def audit() -> None:
 @json_option
 @place_options
 def verify(tenant: str | None, as_json: bool, config: Path | None, data: Path | None) -> None:
-    """Compare every event with its seal, and each seal with the one before it. Ends with 1 if one does not fit."""
+    """Compare every event with its seal, and each seal with the one before it. Ends with 1 if one does not fit, or if
+    an event has had no seal for more than an hour."""
 
     async def look(at: Desk) -> Verdict:
         return await Audit(at.bell.database, at.bell.clock).verify(tenant)
@@ -43,6 +44,12 @@ def verify(tenant: str | None, as_json: bool, config: Path | None, data: Path | 
             f"{chains} {'fit' if verdict.is_whole else 'were compared'}, "
             f"{verdict.unsealed_count} events have none yet."
         )
+        if verdict.overdue_count:
+            print_line(
+                f"{verdict.overdue_count} of these were recorded more than an hour ago, the first at "
+                f"{verdict.unsealed_since}: nothing vouches for them. Is a node running? "
+                "`timebell audit seal` seals them as they are now."
+            )
         for head in verdict.heads:
             print_line(f"{head.tenant}  {head.number}  {head.hash}")
     if not verdict.is_whole:
@@ -57,11 +64,10 @@ def seal(as_json: bool, config: Path | None, data: Path | None) -> None:
 
     async def work(at: Desk) -> int:
         trail, sealed = Audit(at.bell.database, at.bell.clock), 0
-        while count := await trail.seal(everything=True):
-            sealed += count
-            if count < SEALS_AT_ONCE:
-                break
-        return sealed
+        while True:
+            sealed += await trail.seal()
+            if not trail.has_more:
+                return sealed
 
     sealed = ask(config, data, work)
     if as_json:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 import click
 
+from timebell.cli import findings
 from timebell.cli.common import json_option, place_options, run, settings_of
+from timebell.cli.findings import Finding, Verdict
 from timebell.cli.printing import print_json, print_table
 from timebell.cli.timezone_copies import OwnCopy, own_copy, system_offsets, system_version, told
 from timebell.clock import SystemClock
@@ -24,31 +24,16 @@ from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_o
 from timebell.errors import TimebellError
 from timebell.kernel.app import Registry
 from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
+from timebell.kernel.insights_records import TimezoneLine
 from timebell.loading import BUILT_IN
 from timebell.providers.building import open_providers
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.server import Place, database_place, open_bell
 
-Verdict = Literal["ok", "warn", "fail"]
-
 _SKEW_SECONDS_MAX = 1.0
-_SNAPSHOT_SECONDS_MAX = 600.0
-_LATE_SECONDS_MAX = 60.0
-_LOG_DAYS_MIN = 3
 _DISK_BYTES_LOW = 1_000_000_000
 _DISK_BYTES_MIN = 100_000_000
 _FAILURES = (TimebellError, *DATABASE_ERRORS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was looked at; a remedy where it is not as it should be."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    remedy: str | None = None
 
 
 @click.command()
@@ -292,85 +277,16 @@ async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Find
     fits = Finding(name="schema", verdict="ok", found="fits this version")
     return [
         fits,
-        _nodes(health),
-        _handlers(left),
-        _lateness(health),
-        _log(health, settings),
-        _snapshot(health),
-        _schedules(parked),
+        findings.nodes(health),
+        findings.handlers(left),
+        findings.lateness(health),
+        findings.log(health, settings),
+        findings.snapshot(health),
+        findings.seals(health),
+        findings.schedules(parked),
         _planned_timezones(used),
         await _database_timezones(ours, place, used),
     ]
-
-
-def _nodes(health: Health) -> Finding:
-    found = f"{health.node_count} alive, {health.unowned_slot_count} of 256 slots without one"
-    if health.node_count and not health.unowned_slot_count:
-        return Finding(name="nodes", verdict="ok", found=found)
-    remedy = (
-        "start `timebell up` or `timebell work`"
-        if not health.node_count
-        else "wait for a lease to pass; if it stays so, look at the logs of the nodes"
-    )
-    return Finding(name="nodes", verdict="warn", found=found, remedy=remedy)
-
-
-def _handlers(left: Mapping[str, int]) -> Finding:
-    if not left:
-        return Finding(name="handlers", verdict="ok", found="a living node can run every kind that is due")
-    listed = ", ".join(f"{kind} ({count} due)" for kind, count in left.items())
-    return Finding(
-        name="handlers",
-        verdict="warn",
-        found=f"no living node has a handler for {listed}",
-        remedy="start the program whose App brings that handler; what is due runs at once then",
-    )
-
-
-def _lateness(health: Health) -> Finding:
-    found = f"the oldest due job has waited {health.lateness_seconds:.1f} s"
-    if health.lateness_seconds <= _LATE_SECONDS_MAX:
-        return Finding(name="lateness", verdict="ok", found=found)
-    remedy = "see `timebell queues list` for pauses and limits, or start another node"
-    return Finding(name="lateness", verdict="warn", found=found, remedy=remedy)
-
-
-def _log(health: Health, settings: Settings) -> Finding:
-    days = health.log_days_ahead
-    found = f"prepared for {days} days ahead"
-    if days >= min(_LOG_DAYS_MIN, settings.log_partitions_ahead_days):
-        return Finding(name="job log", verdict="ok", found=found)
-    return Finding(
-        name="job log",
-        verdict="warn" if days > 0 else "fail",
-        found=found,
-        remedy="a running node prepares it; start one, or look in its log for why it cannot",
-    )
-
-
-def _schedules(parked: list[ParkedSchedule]) -> Finding:
-    if not parked:
-        return Finding(name="schedules", verdict="ok", found="none is parked")
-    last = parked[0]
-    many = f"{len(parked)} are parked, the last" if len(parked) > 1 else "one is parked"
-    return Finding(
-        name="schedules",
-        verdict="warn",
-        found=f"{many}, {last.id} of the tenant {last.tenant}: {last.reason}",
-        remedy="correct it, or `timebell schedules resume ID` once the cause is gone; the others are planned",
-    )
-
-
-def _snapshot(health: Health) -> Finding:
-    holder = health.oldest_snapshot
-    if holder is None or (holder.age_seconds or 0.0) <= _SNAPSHOT_SECONDS_MAX:
-        return Finding(name="oldest snapshot", verdict="ok", found="none that is old")
-    return Finding(
-        name="oldest snapshot",
-        verdict="warn",
-        found=f"process {holder.pid} ({holder.application_name or holder.role}), {holder.age_seconds:.0f} s old",
-        remedy=f"end that transaction; until then dead rows pile up: SELECT pg_terminate_backend({holder.pid})",
-    )
 
 
 def _secrets(folder: Path) -> Finding:

@@ -11,7 +11,7 @@ import asyncpg
 from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
 from timebell.kernel.app import PruneFunction
-from timebell.kernel.audit import SEALS_AT_ONCE, Audit
+from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
 from timebell.logs import Logger
 
@@ -53,8 +53,8 @@ class Pruner:
                 # Somebody reads the log. Waiting for the lock would hold up every finish behind it.
                 log.info("the log is being read; its old partition is dropped next time")
         pruned += [await prune(self._bell, _ROWS_MAX) for prune in self._brought()]
-        sealed = await self._audit.seal()
-        return 1.0 if max(pruned) >= _ROWS_MAX or sealed >= SEALS_AT_ONCE else EVERY_SECONDS
+        await self._audit.seal()
+        return 1.0 if max(pruned) >= _ROWS_MAX or self._audit.has_more else EVERY_SECONDS
 
     def _brought(self) -> list[PruneFunction]:
         return [app.on_prune for app in self._bell.registry.apps if app.on_prune is not None]

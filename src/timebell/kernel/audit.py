@@ -21,10 +21,11 @@ from timebell.kernel.statements import Columns
 
 SEALS_AT_ONCE: Final = 1_000
 BREAKS_MAX: Final = 100
-_FIRST: Final = UUID(int=0)
+# Nodes seal every ten minutes. What has no seal after this long was forgotten, or somebody keeps it from being sealed.
+UNSEALED_SECONDS_MAX: Final = 3_600.0
+_LOOKS_MAX: Final = 20
+_BEGINNING: Final = ("0", UUID(int=0))
 _GENESIS: Final = b""
-# An event whose transaction took longer to commit than this is found when everything is sealed.
-_LATE_MS: Final = 3_600_000
 
 Damage = Literal["changed", "gone", "seal_gone"]
 
@@ -50,37 +51,62 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was found of the chains: the first hundred breaks, and what no chain covers yet."""
+    """What was found of the chains: the first hundred breaks, and what no chain covers yet.
+
+    Of the events that have no seal, `overdue_count` were recorded more than an hour ago: nothing vouches for them.
+    """
 
     seal_count: int
     breaks: tuple[Break, ...]
     heads: tuple[Head, ...]
     unsealed_count: int
     unsealed_since: datetime | None
+    overdue_count: int
 
     @property
     def is_whole(self) -> bool:
-        return not self.breaks
+        return not self.breaks and not self.overdue_count
 
 
 class Audit:
-    """Seals events, and verifies the seals."""
+    """Seals events in the order in which they were written, and verifies the seals.
+
+    It goes along the whole trail once, from the beginning, and from there on with what is added. So it needs no place
+    that is kept anywhere, and finds whatever was left without a seal before.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._store = AuditStore(clock)
+        self._after = _BEGINNING
+        # Before this nothing appears any more. An event above it may belong to a transaction that others overtook, so
+        # it is sealed and passed again.
+        self._settled = _BEGINNING
+        self.has_more = False
 
-    async def seal(self, *, everything: bool = False) -> int:
+    async def seal(self) -> int:
         """Seal a bounded number of events; answers with how many. None where another process is at it."""
+        after, settled, self.has_more = self._after, self._settled, False
+        events: Sequence[Row] = ()
+        is_over = True
         async with self._database.transaction() as session:
             if not await self._store.lock_seals(session):
                 return 0
-            last = None if everything else await self._store.read_last_sealed(session)
-            since = _FIRST if last is None else _earlier(last)
-            events = await self._store.list_unsealed(session, since=since, limit=SEALS_AT_ONCE)
-            if events:
-                await self._store.insert_seals(session, columns=await self._chained(session, events))
-            return len(events)
+            for _ in range(_LOOKS_MAX):
+                rows = await self._store.list_unsealed(session, after=after, limit=SEALS_AT_ONCE)
+                for row in rows:
+                    after = row["number"], row["id"]
+                    settled = after if row["is_settled"] else settled
+                is_over = not rows or rows[-1]["place"] < SEALS_AT_ONCE
+                events = [row for row in rows if not row["is_sealed"]]
+                if events:
+                    await self._store.insert_seals(session, columns=await self._chained(session, events))
+                if events or is_over:
+                    break
+        self._settled = settled
+        self._after = settled if is_over else after
+        self.has_more = not is_over
+        return len(events)
 
     async def _chained(self, session: Session, events: Sequence[Row]) -> Columns:
         tenants = sorted({event["tenant"] for event in events})
@@ -110,7 +136,9 @@ class Audit:
                 break
             after = (seals[-1]["tenant"], seals[-1]["number"])
         async with self._database.connection() as session:
-            rest = await self._store.count_unsealed(session, tenant=tenant)
+            rest = await self._store.count_unsealed(
+                session, tenant=tenant, overdue_seconds=UNSEALED_SECONDS_MAX
+            )
         heads = [
             Head(tenant=name, number=number, hash=hash.hex()) for name, (number, hash) in walk.heads.items()
         ]
@@ -145,8 +173,3 @@ class _Walk:
 
 def _seal(before: bytes, content: str) -> bytes:
     return hashlib.sha256(before + content.encode()).digest()
-
-
-def _earlier(id: UUID) -> UUID:
-    """The first id of an hour before; an id begins with the milliseconds of its making."""
-    return UUID(int=max(0, (id.int >> 80) - _LATE_MS) << 80)

@@ -16,12 +16,9 @@ class AuditStore(Statements):
         rows = await self._run(session, "lock_seals")
         return bool(rows[0]["is_locked"])
 
-    async def read_last_sealed(self, session: Session) -> UUID | None:
-        rows = await self._run(session, "read_last_sealed")
-        return rows[0]["event_id"] if rows else None
-
-    async def list_unsealed(self, session: Session, *, since: UUID, limit: int) -> Sequence[Row]:
-        return await self._run(session, "list_unsealed", since=since, limit=limit)
+    async def list_unsealed(self, session: Session, *, after: tuple[str, UUID], limit: int) -> Sequence[Row]:
+        number, id = after
+        return await self._run(session, "list_unsealed", number=number, id=id, limit=limit)
 
     async def read_seal_heads(self, session: Session, *, tenants: Sequence[str]) -> Sequence[Row]:
         return await self._run(session, "read_seal_heads", tenants=list(tenants))
@@ -42,5 +39,5 @@ class AuditStore(Statements):
             limit=limit,
         )
 
-    async def count_unsealed(self, session: Session, *, tenant: str | None) -> Row:
-        return (await self._run(session, "count_unsealed", tenant=tenant))[0]
+    async def count_unsealed(self, session: Session, *, tenant: str | None, overdue_seconds: float) -> Row:
+        return (await self._run(session, "count_unsealed", tenant=tenant, overdue_seconds=overdue_seconds))[0]

@@ -353,10 +353,12 @@ class Insights:
             tail = await self._store.read_log_tail(session, pages_max=_TAIL_PAGES // 16)
             last_logged_at = await self._store.read_last_logged(session, tail=tail)
             holder = await self._store.read_oldest_snapshot(session)
+            unsealed_seconds = await self._store.read_unsealed(session)
         return Health(
             **due,
             **upkeep,
             last_logged_at=last_logged_at,
+            unsealed_seconds=unsealed_seconds,
             oldest_snapshot=None if holder is None else SnapshotHolder(**holder),
         )
 

@@ -271,4 +271,5 @@ class Health:
     unowned_slot_count: int
     last_logged_at: datetime | None
     log_days_ahead: int
+    unsealed_seconds: float
     oldest_snapshot: SnapshotHolder | None

@@ -188,6 +188,10 @@ class InsightsStore(Statements):
     async def read_oldest_due(self, session: Session) -> Row:
         return (await self._run(session, "read_oldest_due"))[0]
 
+    async def read_unsealed(self, session: Session) -> float:
+        rows = await self._run(session, "read_unsealed")
+        return rows[0]["unsealed_seconds"] if rows else 0.0
+
     async def read_upkeep(self, session: Session) -> Row:
         return (await self._run(session, "read_upkeep"))[0]
 

@@ -237,6 +237,12 @@ def _of_health(figures: Figures) -> Iterator[Metric]:
     )
     ahead = {(): health.log_days_ahead}
     yield _gauge("timebell_log_days_ahead", "Days for which the log of jobs is prepared.", (), ahead)
+    yield _gauge(
+        "timebell_audit_unsealed_seconds",
+        "Age of the oldest event after the last seal of the audit trail.",
+        (),
+        {(): health.unsealed_seconds},
+    )
     holder = health.oldest_snapshot
     age = 0.0 if holder is None else holder.age_seconds or 0.0
     yield _gauge(
