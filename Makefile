@@ -37,7 +37,7 @@ faults: $(READY) packages ## Kill, stop and starve real processes, and write wha
 
 # What the fault tests inject with. Without it they say what is missing and are skipped, so this never fails. Debian
 # starts what it installs, unless the run level says that the machine is not in use.
-PACKAGES := pgbouncer faketime prometheus
+PACKAGES := pgbouncer faketime prometheus chromium
 
 packages: ## Install the Debian packages that the slow tests need (root only)
 	@missing=; \

@@ -78,6 +78,23 @@ async def test_a_process_that_is_not_ready_says_why(ask: Ask, watched: Watched) 
     assert (await ask(b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
 
 
+async def test_an_eventsource_that_comes_too_early_or_too_late_comes_again(
+    ask: Ask, watched: Watched
+) -> None:
+    """It takes every status but 200 as final."""
+    browser = b"GET /v1/inbox/stream HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n"
+    program = b"GET /v1/inbox/stream HTTP/1.1\r\nAccept: */*\r\n\r\n"
+    for reason in ("starting", "stopping"):
+        status, body = await ask(browser)
+        assert status == 200
+        retry, event, data = body.decode().rstrip().split("\n")
+        assert retry.startswith("retry: ")
+        assert event == "event: end"
+        assert json.loads(data.removeprefix("data: "))["reason"] == reason
+        assert (await ask(program))[0] == 503
+        await watched.front.close(0.1)
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [

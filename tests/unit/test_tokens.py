@@ -37,7 +37,9 @@ def test_a_token_ends(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     made, expires_at = tokens.make("stream", tenant="acme", recipient=None, seconds=60)
     assert tokens.read("stream", made) is not None
     monkeypatch.setattr(time, "time", expires_at.timestamp)
-    assert tokens.read("stream", made) is None
+    with pytest.raises(Problem, match="has ended") as refused:
+        tokens.read("stream", made)
+    assert (refused.value.status, refused.value.code) == (401, "token_expired")
 
 
 def test_a_token_is_for_one_purpose(tokens: Tokens) -> None:

@@ -29,6 +29,7 @@ class Message:
     kind: str
     id: str | None = None
     data: Any = None
+    retry: int | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Listening:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     last_id: str | None = None
+    last_retry: int = 0
     rest: bytes = b""
     is_reading: asyncio.Event = field(default_factory=asyncio.Event)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,6 +69,7 @@ class Listening:
         for text in whole:
             message = _read(text.decode())
             self.last_id = message.id or self.last_id
+            self.last_retry = message.retry or self.last_retry
             self.coming.put_nowait(message)
 
     def cut(self) -> None:
@@ -78,10 +81,14 @@ def _read(text: str) -> Message:
     if text.startswith(":"):
         return Message(kind="beat")
     fields = dict(line.split(": ", 1) for line in text.split("\n"))
+    retry = int(fields["retry"]) if "retry" in fields else None
     if "data" not in fields:
-        return Message(kind="opening", id=fields["id"])
+        return Message(kind="opening", id=fields["id"], retry=retry)
     return Message(
-        kind=fields.get("event", "message"), id=fields.get("id"), data=orjson.loads(fields["data"])
+        kind=fields.get("event", "message"),
+        id=fields.get("id"),
+        data=orjson.loads(fields["data"]),
+        retry=retry,
     )
 
 

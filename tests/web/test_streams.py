@@ -16,12 +16,15 @@ from tests.web.streams_support import Listening, Message, add_person, listening,
 from tests.web.support import OTHER, Site, open_site
 from timebell.testing.database import TestDatabase
 from timebell.web import access, streams, tokens
+from timebell.web.problems import Problem
 from timebell.web.routes import Route
 from timebell.web.streams import Pace
 from timebell.web.v1 import inbox
 
 INBOX, EVENTS = "/v1/inbox/stream", "/v1/events/stream"
 QUICK = Pace(look_seconds=0.02, check_seconds=0.0)
+# What an EventSource says that it reads.
+BROWSER = {"accept": "text/event-stream"}
 
 
 class Looks:
@@ -68,6 +71,16 @@ async def site(
 async def refusal(heard: Listening, status: int, code: str) -> None:
     message = await heard.next()
     assert (heard.status, message.data["code"]) == (status, code), message
+
+
+async def sent_away(heard: Listening, reason: str) -> None:
+    """Told in the one way after which an EventSource comes again."""
+    (message,) = await heard.data(1)
+    assert (heard.status, message.kind, message.data["reason"]) == (200, "end", reason)
+    assert heard.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert heard.headers["access-control-allow-origin"] == "*"
+    assert message.retry is not None
+    await heard.over()
 
 
 async def post(site: Site, path: str, body: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -329,6 +342,99 @@ class TestClients:
         assert failures > 1
 
 
+class TestBrowsers:
+    """An EventSource takes every status but 200 as final."""
+
+    async def test_who_finds_no_room_comes_again_later(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(streams, "STREAMS_OF_ONE_MAX", 1)
+        ada = await add_person(site)
+        async with listening(site, INBOX, actor=ada, headers=BROWSER) as heard:
+            await heard.next()
+            async with listening(site, INBOX, actor=ada, headers=BROWSER) as refused:
+                await sent_away(refused, "too_many_streams")
+                assert refused.last_retry >= 30_000
+
+    async def test_who_comes_while_the_database_is_away_comes_again(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def away(*_: Any, **__: Any) -> Any:
+            raise ConnectionResetError
+
+        ada = await add_person(site)
+        monkeypatch.setattr(site.surface.streams.inbox, "read_ends", away)
+        async with listening(site, INBOX, actor=ada, headers=BROWSER) as heard:
+            await sent_away(heard, "unavailable")
+        async with listening(site, INBOX, actor=ada) as heard:
+            await refusal(heard, 503, "unavailable")
+
+    async def test_who_asks_too_often_comes_again(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        ada = await add_person(site)
+
+        def refuse(_: object) -> None:
+            raise Problem(429, "rate_limited", "slower", headers={"retry-after": "7"})
+
+        monkeypatch.setattr(site.surface.access._rates, "take", refuse)
+        async with listening(site, INBOX, actor=ada, headers=BROWSER) as heard:
+            await sent_away(heard, "rate_limited")
+            assert 7_000 <= heard.last_retry < 14_000
+
+    async def test_those_who_are_sent_away_together_do_not_come_again_together(self, site: Site) -> None:
+        people = [await add_person(site, f"n{number}") for number in range(8)]
+        async with AsyncExitStack() as stack:
+            opened = [listening(site, INBOX, actor=person, headers=BROWSER) for person in people]
+            heard = [await stack.enter_async_context(each) for each in opened]
+            for each in heard:
+                await each.next()
+            site.surface.stopping.set()
+            for each in heard:
+                await each.data(1)
+        assert len({each.last_retry for each in heard}) > 2
+
+    async def test_who_can_never_be_let_in_as_it_is_is_told_so(self, site: Site) -> None:
+        ada = await add_person(site)
+        for status, more in (
+            (401, {"key": None, "token": "tbs_x"}),
+            (422, {"actor": ada, "after": "x"}),
+            (400, {}),
+        ):
+            async with listening(site, INBOX, headers=BROWSER, **more) as heard:
+                await heard.next()
+                assert heard.status == status
+
+
+class TestShares:
+    async def test_a_full_node_takes_from_the_tenant_with_most(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(streams, "STREAMS_MAX", 4)
+        people = [await add_person(site, f"n{number}") for number in range(5)]
+        others = [await add_person(site, f"o{number}", tenant=OTHER) for number in range(3)]
+        async with AsyncExitStack() as stack:
+
+            async def open_one(person: UUID, key: str) -> Listening:
+                heard = await stack.enter_async_context(listening(site, INBOX, key=key, actor=person))
+                await heard.next()
+                return heard
+
+            keys = ("read", "write", "write", "read")
+            mine = [await open_one(person, key) for person, key in zip(people, keys, strict=False)]
+            async with listening(site, INBOX, key="read", actor=people[4]) as refused:
+                await refusal(refused, 429, "too_many_streams")
+            theirs = [await open_one(person, OTHER) for person in others[:2]]
+            assert [each.status for each in theirs] == [200, 200]
+            # The newest of either key, since both had as many.
+            for number in (2, 3):
+                assert (await mine[number].data(1))[0].data == {"reason": "too_many_streams"}
+                await mine[number].over()
+            assert not any(each.is_over.is_set() for each in mine[:2])
+            async with listening(site, INBOX, key=OTHER, actor=others[2]) as refused:
+                await refusal(refused, 429, "too_many_streams")
+            assert site.surface.streams.count == 4
+            assert not any(each.is_over.is_set() for each in theirs)
+
+
 class TestAccess:
     async def test_a_revoked_key_ends_its_streams_and_those_of_its_tokens(self, site: Site) -> None:
         # What is remembered of a key, and how often it is looked at, leave room for the ten seconds that are promised.
@@ -401,7 +507,9 @@ class TestAccess:
         later = tokens._real_seconds() + 60
         monkeypatch.setattr(tokens, "_real_seconds", lambda: later)
         async with listening(site, EVENTS, key=None, token=token) as heard:
-            await refusal(heard, 401, "unauthenticated")
+            await refusal(heard, 401, "token_expired")
+        async with listening(site, EVENTS, key=None, token=token, headers=BROWSER) as heard:
+            await sent_away(heard, "token_expired")
 
     async def test_tokens_are_made_for_ones_own_people(self, site: Site) -> None:
         them = await add_person(site, tenant=OTHER)

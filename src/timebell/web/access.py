@@ -16,7 +16,7 @@ from starlette.responses import Response
 from timebell.errors import NotFound
 from timebell.notify import Notify
 from timebell.web.keys import ApiKeys
-from timebell.web.problems import Problem
+from timebell.web.problems import CHALLENGE, Problem
 from timebell.web.quotas import Quotas
 from timebell.web.rates import Rates
 from timebell.web.routes import Scope
@@ -86,7 +86,7 @@ class Access:
         else:
             caller = await self._by_key(secret)
         if caller is None:
-            raise _unauthenticated("the key or token is not known, was revoked or has expired")
+            raise _unauthenticated("the key or token is not known, or was revoked")
         who = (caller.tenant, caller.name)
         self._rates.take(who)
         await self._take_of_tenant(caller.tenant)
@@ -169,7 +169,7 @@ def _bearer(request: Request) -> str:
 
 
 def _unauthenticated(detail: str) -> Problem:
-    return Problem(401, "unauthenticated", detail, headers={"www-authenticate": 'Bearer realm="timebell"'})
+    return Problem(401, "unauthenticated", detail, headers=CHALLENGE)
 
 
 def _no_such_actor() -> Problem:

@@ -23,6 +23,7 @@ from timebell.web.correlation import CORRELATION, correlation_of
 from timebell.web.openapi import documentation
 from timebell.web.operations import Operation
 from timebell.web.problems import Problem, problem_of, too_slow, unavailable
+from timebell.web.refusals import refusal
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
 from timebell.web.switch import Endpoint, Switch
@@ -114,7 +115,7 @@ class Correlated:
                 problem = _failure(scope, error)
                 if has_begun:
                     raise
-                await problem.response(correlation_id)(scope, receive, sending)
+                await refusal(scope, problem, correlation_id)(scope, receive, sending)
 
 
 def _headers(given: Sequence[tuple[bytes, bytes]], correlation_id: str) -> list[tuple[bytes, bytes]]:

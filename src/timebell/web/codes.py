@@ -96,6 +96,9 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "As many requests of this tenant are under way on this node as one tenant may have, or as many that take "
         "processor time, such as calendars and previews. Wait for an answer, then send the next."
     ),
+    "token_expired": (
+        "The token was good and has ended. Make another, and open the stream with it from the last place that you have."
+    ),
     "too_many_streams": (
         "As many streams are open as this server keeps at once, in all or for one recipient. Close those that "
         "nobody reads, and open another later."
@@ -105,7 +108,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "Ask for less: a shorter page, or a filter that leads to fewer rows. Nothing was changed."
     ),
     "unauthenticated": (
-        "The request has no key or token, or one that is not known, was revoked or has expired. Send the "
+        "The request has no key or token, or one that is not known or was revoked. Send the "
         "header Authorization: Bearer <key>."
     ),
     "unavailable": (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import Scope
 
 from timebell.web.problems import Problem
+from timebell.web.refusals import refusal
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -27,6 +28,6 @@ def correlation_of(scope: Scope) -> str:
 def refused(scope: Scope, problem: Problem) -> Response:
     """A refusal where there is no API that would give its answers the header."""
     correlation_id = correlation_of(scope)
-    response = problem.response(correlation_id)
+    response = refusal(scope, problem, correlation_id)
     response.headers[CORRELATION] = correlation_id
     return response

@@ -117,11 +117,6 @@ class EventFeed:
         return "more" if ends.events is not None and ends.events > self._place else "same"
 
 
-def farewell(reason: str) -> bytes:
-    """The last message, so that a client knows whether to come again as it is."""
-    return b"event: end\ndata: " + orjson.dumps({"reason": reason}) + b"\n\n"
-
-
 def _opening(place: str, is_lost: bool) -> bytes:
     """A message without data shows nothing and yet is remembered: a client that is cut off before anything has come
     still comes back to this place."""

@@ -22,6 +22,7 @@ from timebell.web.bodies import check_json, media_type_of, read_bytes, read_text
 from timebell.web.calls import Call, etag_of
 from timebell.web.fields import show_instant
 from timebell.web.problems import FieldError, Problem, pointer_of, problem_of
+from timebell.web.refusals import refusal
 from timebell.web.replies import KeptReply, ReplyScope, check_key
 from timebell.web.routes import Answer, Route
 from timebell.web.surface import Surface
@@ -76,7 +77,7 @@ class Operation:
             problem = problem_of(error, route.names, self._asked)
             if problem is None:
                 raise
-            response = problem.response(request.state.correlation_id)
+            response = refusal(request.scope, problem, request.state.correlation_id)
         response = _unless_known(request, response)
         if caller is not None:
             surface.access.note(caller, response)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "application/problem+json"
 ERRORS_MAX: Final = 50
+CHALLENGE: Final = {"www-authenticate": 'Bearer realm="timebell"'}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

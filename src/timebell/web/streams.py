@@ -26,12 +26,14 @@ from timebell.kernel.following import Following
 from timebell.logs import Logger
 from timebell.notify.inbox import Inbox
 from timebell.web.access import Access, Caller
-from timebell.web.feeds import BEAT, Ends, Feed, Page, farewell
+from timebell.web.feeds import BEAT, Ends, Feed, Page
 from timebell.web.heads import HANG_UP
 from timebell.web.problems import Problem
+from timebell.web.refusals import farewell
 
 log = Logger("timebell.web")
 
+CROWDED: Final = "too_many_streams"
 STREAMS_MAX: Final = 10_000
 STREAMS_OF_ONE_MAX: Final = 20
 _EVENT_STREAMS_MAX: Final = 100
@@ -39,6 +41,8 @@ _READS_AT_ONCE: Final = 3
 _LOOK_SHARE: Final = 3
 _LOOK_SECONDS_MAX: Final = 2.0
 _HANG_UP_SECONDS: Final = 1.0
+# When those come again who are sent away, at the soonest.
+_RETRY_SECONDS: Final = {"stopping": 1, CROWDED: 30}
 _FAILURES = (*PASSING_ERRORS, DatabaseError, TooManyAtOnce)
 
 
@@ -75,13 +79,27 @@ class Streams:
         watch = self._watches.get(tenant)
         alike = 0 if watch is None else watch.counts[person]
         most = _EVENT_STREAMS_MAX if person is None else STREAMS_OF_ONE_MAX
-        if self.count >= STREAMS_MAX or alike >= most:
+        if alike >= most or (self.count >= STREAMS_MAX and self._crowd(tenant) is None):
             raise Problem(
                 429,
-                "too_many_streams",
+                CROWDED,
                 f"{alike} streams like this one are open here; close one, or try again later",
-                headers={"retry-after": "30"},
+                headers={"retry-after": str(_RETRY_SECONDS[CROWDED])},
             )
+
+    def make_room(self, tenant: str, person: UUID | None) -> None:
+        """Room for one more. A node that is full lets one go of the tenant that has most, unless that is no more than
+        this one would have: a tenant alone has the whole node, and of many each has its share."""
+        self.check_room(tenant, person)
+        if self.count >= STREAMS_MAX:
+            crowd = self._crowd(tenant)
+            assert crowd is not None
+            crowd.let_one_go()
+
+    def _crowd(self, tenant: str) -> _Watch | None:
+        own = self._watches.get(tenant)
+        largest = max(self._watches.values(), key=lambda watch: len(watch.streams))
+        return largest if len(largest.streams) > (0 if own is None else len(own.streams)) + 1 else None
 
     @contextmanager
     def watched(self, stream: Stream) -> Iterator[None]:
@@ -125,18 +143,27 @@ class _Watch:
 
     def __init__(self, streams: Streams, tenant: str) -> None:
         self.tenant = tenant
-        self.streams: set[Stream] = set()
+        self.streams: dict[Stream, None] = {}
         self.counts: Counter[UUID | None] = Counter()
         self.loop: asyncio.Task[None] | None = None
         self._shared = streams
         self._check_at = 0.0
 
     def add(self, stream: Stream) -> None:
-        self.streams.add(stream)
+        self.streams[stream] = None
         self.counts[stream.feed.person] += 1
 
+    def let_one_go(self) -> None:
+        """The newest of the key that has most."""
+        [(key_id, _)] = Counter(stream.caller.key_id for stream in self.streams).most_common(1)
+        newest = next(stream for stream in reversed(self.streams) if stream.caller.key_id == key_id)
+        self.remove(newest)
+        newest.end(CROWDED)
+
     def remove(self, stream: Stream) -> None:
-        self.streams.discard(stream)
+        if stream not in self.streams:
+            return
+        del self.streams[stream]
         self.counts[stream.feed.person] -= 1
         if not self.counts[stream.feed.person]:
             del self.counts[stream.feed.person]
@@ -244,7 +271,10 @@ class Stream(Response):
                 if not is_waked:
                     await self._say(send, BEAT)
         if self._reason != "left":
-            await self._say(send, farewell(self._reason), is_last=True)
+            await self._say(send, self._farewell(self._reason), is_last=True)
+
+    def _farewell(self, reason: str) -> bytes:
+        return farewell(reason, retry_seconds=_RETRY_SECONDS.get(reason))
 
     async def _read(self) -> Page:
         try:

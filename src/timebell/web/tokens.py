@@ -16,7 +16,8 @@ import orjson
 from timebell.config import Settings
 from timebell.errors import InvalidInput
 from timebell.rules.signing import Signer
-from timebell.web.problems import Problem
+from timebell.web.problems import CHALLENGE, Problem
+from timebell.web.refusals import TOKEN_EXPIRED
 
 if TYPE_CHECKING:
     from timebell.web.access import Caller
@@ -25,6 +26,8 @@ Purpose = Literal["recipient", "stream"]
 _PREFIX: Final = {"recipient": "tbr_", "stream": "tbs_"}
 SECONDS_MAX: Final[dict[Purpose, int]] = {"recipient": 24 * 3600, "stream": 600}
 _TOKEN_MAX = 1_000
+# A page that does not mind the end of its token comes with it again and again.
+_EXPIRED_RETRY_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,8 @@ class Tokens:
         return _PREFIX[purpose] + signer.sign(body), datetime.fromtimestamp(expires, UTC)
 
     def read(self, purpose: Purpose, token: str) -> Token | None:
-        """What it says, or None where it is not ours, is for something else, or has ended."""
+        """What it says, or None where it is not ours or is for something else. One that has ended is refused apart, for
+        whoever has it only needs another."""
         signer = self._signers.get(purpose)
         if signer is None or len(token) > _TOKEN_MAX or not token.startswith(_PREFIX[purpose]):
             return None
@@ -90,7 +94,12 @@ class Tokens:
             return None
         tenant, recipient, expires, key_id = orjson.loads(body)
         if expires <= _real_seconds():
-            return None
+            raise Problem(
+                401,
+                TOKEN_EXPIRED,
+                "the token has ended; make another, and go on from the last place",
+                headers={**CHALLENGE, "retry-after": str(_EXPIRED_RETRY_SECONDS)},
+            )
         return Token(
             purpose=purpose,
             tenant=tenant,

@@ -89,8 +89,12 @@ async def stream_inbox(call: Call, query: StreamQuery) -> Stream:
 
     Who comes back with `Last-Event-ID` or `?after=` gets everything after it, from the table, also after a restart. A
     comment comes every 15 seconds. `event: resync` means that the list must be read anew; `event: end` comes before
-    the server closes, with the reason `renew` (after ten minutes at most; come again), `stopping` (come again) or
-    `revoked`.
+    the server closes, with the reason `renew` (after ten minutes at most; come again), `stopping` (come again),
+    `too_many_streams` (come again later) or `revoked`.
+
+    A browser's EventSource never comes again after any status but 200. Who accepts `text/event-stream` alone, as it
+    does, is therefore told by an `event: end` with the code of the problem as its reason, where another try may do:
+    `token_expired`, 429, and what would be 503.
     """
     feed = InboxFeed(call.surface.streams.inbox, call.tenant, call.person, _shown_entry)
     return await _stream(call, query, feed)
@@ -108,6 +112,8 @@ async def _stream(call: Call, query: StreamQuery, feed: Feed) -> Stream:
     headers = _origin_headers(call)
     call.surface.streams.check_room(call.tenant, feed.person)
     opening = await feed.begin(_place(call, query))
+    # Others came meanwhile. From here until it is counted nobody else has a turn.
+    call.surface.streams.make_room(call.tenant, feed.person)
     return Stream(call.surface.streams, feed, call.caller, opening, headers)
 
 
