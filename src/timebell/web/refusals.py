@@ -59,5 +59,5 @@ def farewell(reason: str, *, retry_seconds: int | None = None, detail: str | Non
     message = b"event: end\ndata: " + orjson.dumps(told) + b"\n\n"
     if retry_seconds is None:
         return message
-    at_least = 1_000 * retry_seconds
+    at_least = 1_000 * max(1, retry_seconds)
     return f"retry: {at_least + randbelow(at_least)}\n".encode("ascii") + message
