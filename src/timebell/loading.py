@@ -20,7 +20,7 @@ from timebell.notify.migrations import NOTIFY
 from timebell.notify.telling import DELIVER
 from timebell.providers.building import open_providers
 from timebell.web.migrations import WEB
-from timebell.web.replies import erase_replies, prune_replies
+from timebell.web.replies import erase_replies, prune_web
 
 CHECK_KIND = "timebell.check"
 
@@ -35,7 +35,7 @@ BUILT_IN = App(
     handlers={CHECK_KIND: Handler(run=_nothing, mode="external", queue=CHECK_KIND)},
     queues=[Queue(name=CHECK_KIND)],
     on_erase=erase_replies,
-    on_prune=prune_replies,
+    on_prune=prune_web,
 )
 
 

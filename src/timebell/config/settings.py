@@ -164,6 +164,7 @@ class Settings:
     plan_seconds: float = number(60.0, 1, 3_600, "seconds", "Time between two looks for what to plan.")
 
     log_days: int = whole(30, 1, 3_650, "days", "How long finished jobs are kept.")
+    delivery_days: int = whole(180, 1, 3_650, "days", "How long it is kept what somebody was told, and how.")
     dead_days: int = whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
     log_partitions_ahead_days: int = whole(14, 2, 366, "days", "How far ahead the job log is prepared.")
 

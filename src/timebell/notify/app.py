@@ -10,6 +10,7 @@ from timebell.kernel import App, Handler, Queue
 from timebell.notify.delivering import Deliverer
 from timebell.notify.incoming import APPLY_REPORTS, apply_reports
 from timebell.notify.provider import Provider
+from timebell.notify.pruning import Pruning
 from timebell.notify.telling import DELIVER
 from timebell.notify.turns import TAKE_TURNS, take_turns
 from timebell.rules.backoff import RetryPolicy
@@ -41,4 +42,5 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
             Queue(name=REPORTS_QUEUE),
             Queue(name=TURNS_QUEUE),
         ],
+        on_prune=Pruning(),
     )

@@ -63,10 +63,13 @@ def check_key(given: str) -> str:
     return key
 
 
-async def prune_replies(bell: Timebell, limit: int) -> int:
-    """Forget replies whose day is over; answers how many."""
+async def prune_web(bell: Timebell, limit: int) -> int:
+    """Forget replies whose day is over, and keys that have been good for nothing for long; answers how many."""
+    store, days = WebStore(bell.clock), bell.settings.dead_days
     async with bell.database.connection() as session:
-        return await WebStore(bell.clock).prune_replies(session, limit=limit)
+        replies = await store.prune_replies(session, limit=limit)
+        keys = await store.prune_api_keys(session, days=days, limit=limit)
+    return max(replies, keys)
 
 
 async def erase_replies(bell: Timebell, tx: Transaction, recipient: UUID) -> None:

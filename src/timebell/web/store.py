@@ -100,6 +100,11 @@ class WebStore(Statements):
         count: int = rows[0]["count"]
         return count
 
+    async def prune_api_keys(self, session: Session, *, days: int, limit: int) -> int:
+        rows = await self._run(session, "prune_api_keys", days=days, limit=limit)
+        count: int = rows[0]["pruned_count"]
+        return count
+
     async def erase_replies(self, session: Session, *, tenant: str, caller: str) -> None:
         await self._run(session, "erase_replies", tenant=tenant, caller=caller)
 
