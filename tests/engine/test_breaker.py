@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
+from timebell.engine.breakers import Breakers
+from timebell.engine.pruner import Pruner
+from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Outcome, Retry, Snooze, Timebell
+from timebell.kernel.audit import Audit
 from timebell.rules.backoff import ErrorClass
 from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
@@ -302,3 +306,36 @@ async def test_a_handler_that_learns_its_destination_while_it_runs_asks_the_same
         await h.advance(5 * MINUTE)
     assert len(calls) == FAILURES + 20
     assert len(await owner.log("done")) == 20
+
+
+async def test_a_breaker_that_nobody_asks_any_more_goes_after_an_hour(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """Hosts are strangers' own words: what they leave behind must not add up."""
+    async with harness(database_url.url, []) as h:
+        breakers = Breakers(h.bell.database, EngineStore(h.bell.clock), h.bell.chance)
+        pruner = Pruner(h.bell, EngineStore(h.bell.clock), Audit(h.bell.database, h.bell.clock))
+        for host in ("asked.example", "forgotten.example"):
+            for _ in range(5):
+                await breakers.failed(host, "unavailable", h.clock.now, probe=False)
+        h.clock.move(timedelta(minutes=59))
+        await pruner.tick()
+        assert await owner.value("SELECT count(*) FROM timebell.breakers") == 2
+        async with h.bell.database.connection() as session:
+            await breakers.refresh(session)
+        assert await breakers.claim_probe("asked.example", h.clock.now, 1)
+        h.clock.move(timedelta(minutes=5))
+        await pruner.tick()
+        rows = await owner.rows("SELECT destination FROM timebell.breakers")
+        assert [row["destination"] for row in rows] == ["asked.example"]
+
+
+async def test_who_fails_now_and_then_makes_room_for_who_fails_next(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timebell.engine.breakers._DESTINATIONS_MAX", 2)
+    async with harness(database_url.url, []) as h:
+        breakers = Breakers(h.bell.database, EngineStore(h.bell.clock), h.bell.chance)
+        for host in ("a.example", "b.example", *["c.example"] * 5):
+            await breakers.failed(host, "unavailable", h.clock.now, probe=False)
+        assert breakers.may_pass("c.example", h.clock.now) == "hold"

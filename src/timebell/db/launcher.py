@@ -214,7 +214,7 @@ class Launcher:
             offset = os.lseek(log, 0, os.SEEK_CUR)
             keeper = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", str(_KEEPER), uid, gid),
+                    *(sys.executable, "-I", "-S", str(_KEEPER), uid, gid, str(self._folder.log_file)),
                     *(str(self._programs.folder / program), *arguments),
                 ],
                 bufsize=0,

@@ -93,7 +93,11 @@ class Breakers:
             return
         if after == CLOSED:
             self._states.pop(destination, None)
-        elif destination in self._states or len(self._states) < _DESTINATIONS_MAX:
+        else:
+            # The order is that of the last change, so that what was not heard of for longest makes room.
+            self._states.pop(destination, None)
+            if len(self._states) >= _DESTINATIONS_MAX:
+                self._states.pop(next(iter(self._states)))
             self._states[destination] = after
         if after.spell is not None:
             async with self._database.connection() as session:

@@ -41,6 +41,7 @@ class Pruner:
             await self._store.ensure_log_partitions(session, days_ahead=settings.log_partitions_ahead_days)
             pruned = [
                 await self._store.prune_keys(session, limit=_ROWS_MAX),
+                await self._store.prune_breakers(session, limit=_ROWS_MAX),
                 await self._store.prune_dead_jobs(session, days=settings.dead_days, limit=_ROWS_MAX),
                 await self._prune_agendas(session),
                 await self._prune_occurrences(session),

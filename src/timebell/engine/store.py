@@ -277,6 +277,11 @@ class EngineStore(Statements):
         dropped: str | None = (await self._run(session, "drop_log_partition", days=days))[0]["dropped"]
         return dropped
 
+    async def prune_breakers(self, session: Session, *, limit: int) -> int:
+        rows = await self._run(session, "prune_breakers", limit=limit)
+        count: int = rows[0]["count"]
+        return count
+
     async def prune_dead_jobs(self, session: Session, *, days: int, limit: int) -> int:
         return len(await self._run(session, "prune_dead_jobs", days=days, limit=limit))
 
