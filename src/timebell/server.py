@@ -194,7 +194,8 @@ def with_secret_key(settings: Settings, place: Place) -> Settings:
     """The settings with the secret that an embedded server keeps beside its data, where they name none."""
     if settings.secret_key is not None or place.embedded is None:
         return settings
-    return replace(settings, secret_key=place.embedded.secret_key())
+    previous = settings.previous_secret_keys or place.embedded.previous_secret_keys()
+    return replace(settings, secret_key=place.embedded.secret_key(), previous_secret_keys=previous)
 
 
 @asynccontextmanager

@@ -74,6 +74,7 @@ OTHERS: dict[str, Any] = {
     "host": "127.0.0.1",
     "api_key": None,
     "secret_key": None,
+    "previous_secret_keys": (),
     "public_url": None,
     "origins": (),
     "apps": ("timebell.apps.reminders", "timebell.apps.meetings"),

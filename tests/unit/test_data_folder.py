@@ -44,3 +44,15 @@ def test_a_secret_is_made_once_by_who_holds_the_folder(tmp_path: Path) -> None:
     assert len(made) >= 32
     assert folder.secret_key(is_holder=False) == folder.secret_key(is_holder=True) == made
     assert folder.secret_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_exchanged_and_those_of_before_are_kept_for_a_while(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path / "data")
+    folder.make()
+    made = [folder.secret_key(is_holder=True)]
+    for kept, before in ((1, 1), (2, 2), (2, 2), (0, 0)):
+        folder.rotate_secret_key(kept=kept)
+        assert list(folder.previous_secret_keys()) == made[::-1][:before]
+        made.append(folder.secret_key(is_holder=False))
+    assert len(set(made)) == 5
+    assert folder.secret_file.stat().st_mode & 0o077 == 0

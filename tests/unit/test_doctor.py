@@ -14,10 +14,12 @@ from timebell.cli import doctor, findings
 from timebell.cli.doctor import (
     _database_timezones,
     _planned_timezones,
+    _secret_keys,
     _secrets,
     _system_timezones,
 )
 from timebell.cli.timezone_copies import Offsets, own_copy
+from timebell.config import Settings
 from timebell.db.data_folder import SECRET_FILES
 from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
 from timebell.rules.localtime import TIMEZONE_VERSION
@@ -124,3 +126,12 @@ def test_an_audit_trail_that_nobody_seals_is_named(seconds: float, verdict: str)
     finding = findings.seals(health)
     assert finding.verdict == verdict
     assert ("2.0 hours" in finding.found) == (verdict == "warn")
+
+
+def test_secrets_of_before_are_not_forgotten_there() -> None:
+    assert _secret_keys(Settings()).verdict == "ok"
+    assert _secret_keys(Settings(secret_key="n" * 32)).verdict == "ok"
+    finding = _secret_keys(Settings(secret_key="n" * 32, previous_secret_keys=("o" * 32,)))
+    assert finding.verdict == "warn"
+    assert "leave previous_secret_keys out" in str(finding.remedy)
+    assert "o" * 32 not in f"{finding}"

@@ -76,3 +76,10 @@ def test_tokens_are_short_lived_and_need_a_secret(tokens: Tokens) -> None:
             tokens.make(purpose, tenant="acme", recipient=PERSON, seconds=seconds)  # type: ignore[arg-type]
     with pytest.raises(Problem, match="secret_key"):
         Tokens(Settings()).make("stream", tenant="acme", recipient=None, seconds=60)
+
+
+def test_a_token_outlives_the_exchange_of_the_secret() -> None:
+    made, _ = Tokens(Settings(secret_key=SECRET)).make("stream", tenant="acme", recipient=None, seconds=60)
+    assert Tokens(Settings(secret_key="n" * 32)).read("stream", made) is None
+    after = Tokens(Settings(secret_key="n" * 32, previous_secret_keys=(SECRET,)))
+    assert after.read("stream", made) is not None

@@ -28,7 +28,7 @@ from timebell.kernel.insights_records import TimezoneLine
 from timebell.loading import BUILT_IN
 from timebell.providers.building import open_providers
 from timebell.rules.localtime import TIMEZONE_VERSION
-from timebell.server import Place, database_place, open_bell
+from timebell.server import Place, database_place, open_bell, with_secret_key
 
 _SKEW_SECONDS_MAX = 1.0
 _DISK_BYTES_LOW = 1_000_000_000
@@ -57,6 +57,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     findings = [_timezones(), _system_timezones(ours), await _providers(settings)]
     try:
         async with database_place(settings, "find") as place:
+            findings.append(_secret_keys(with_secret_key(settings, place)))
             facts = await ask_server(place.url, seconds=settings.connect_seconds)
             connected = f"{place.shown} as {facts.role}, {facts.round_trip_seconds * 1000:.1f} ms"
             findings.append(Finding(name="connection", verdict="ok", found=connected))
@@ -287,6 +288,21 @@ async def _insides(place: Place, settings: Settings, ours: OwnCopy) -> list[Find
         _planned_timezones(used),
         await _database_timezones(ours, place, used),
     ]
+
+
+def _secret_keys(settings: Settings) -> Finding:
+    name = "secret_key"
+    count = len(settings.previous_secret_keys)
+    if settings.secret_key is None:
+        return Finding(name=name, verdict="ok", found="none: no links to act on and no tokens")
+    if count == 0:
+        return Finding(name=name, verdict="ok", found="one")
+    return Finding(
+        name=name,
+        verdict="warn",
+        found=f"one, and {count} of before whose links and tokens are still good",
+        remedy="when timebell_previous_secret_key_uses_total stands still, leave previous_secret_keys out",
+    )
 
 
 def _secrets(folder: Path) -> Finding:

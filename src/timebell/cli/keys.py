@@ -18,13 +18,18 @@ from timebell.cli.common import (
     json_option,
     page_options,
     place_options,
+    settings_of,
     tenant_option,
 )
 from timebell.cli.printing import page_json, plain, print_json, print_line, print_page
+from timebell.db.data_folder import DataFolder, default_data_folder
 from timebell.db.probe import bare_connection
+from timebell.errors import ConfigurationError
 from timebell.kernel.paging import Page
 from timebell.web.keys import SCOPES, ApiKey, ApiKeys, NewKey
 from timebell.web.tenants import Tenants
+
+_PREVIOUS_MAX = 5
 
 
 @click.group()
@@ -133,3 +138,28 @@ def revoke_key(
         print_json(revoked)
         return
     print_line(f"The key {revoked.prefix} ({revoked.name}) is revoked.")
+
+
+@keys.command("rotate-secret", short_help="Sign links and tokens with a new secret.")
+@click.option(
+    "--keep",
+    type=click.IntRange(0, _PREVIOUS_MAX),
+    default=1,
+    show_default=True,
+    help="How many secrets of before are still believed.",
+)
+@place_options
+def rotate_secret(keep: int, config: Path | None, data: Path | None) -> None:
+    """Let an embedded server sign with a new secret from its next start on. On another one, set secret_key anew."""
+    settings = settings_of(config, data)
+    if settings.secret_key is not None or settings.database_url is not None:
+        raise ConfigurationError(
+            "secret_key: here the settings have it; put what it is into previous_secret_keys and a new one into "
+            "secret_key, on every node"
+        )
+    folder = DataFolder(settings.data or default_data_folder())
+    if not folder.secret_file.exists():
+        raise ConfigurationError(f"data: {folder.path} has no secret yet; `timebell up` makes one there")
+    with folder.explained():
+        folder.rotate_secret_key(kept=keep)
+    print_line("There is a new secret. Start every process of Timebell on this folder again to sign with it.")

@@ -99,6 +99,13 @@ class Settings:
         "Signs links and tokens that act for a recipient; an embedded server keeps one of its own.",
         mask=hide,
     )
+    previous_secret_keys: tuple[str, ...] = several(
+        (),
+        0,
+        5,
+        text(r"[!-~]{32,200}", "32 to 200 visible ASCII characters", "", mask=hide),
+        "What secret_key was before; links and tokens that it signed are still good.",
+    )
     public_url: str | None = text(
         r"https?://[^\s/@?#]+(?:/[^\s@?#]*)?",
         "a URL such as https://bell.example.org",
@@ -212,6 +219,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         low, high = getattr(settings, small), getattr(settings, large)
         if low > high:
             yield f"{small}: {low} is above {large}; give at most {high} or raise {large}"
+    if settings.secret_key in settings.previous_secret_keys:
+        yield "previous_secret_keys: secret_key is one of them; give what it was before, or leave it out"
     for name in ("owner_url", "api_url", "read_url", "listen_url", "pooled"):
         if settings.database_url is None and getattr(settings, name):
             yield f"{name}: the embedded server has no use for it; set database_url too or leave {name} out"

@@ -158,6 +158,19 @@ class DataFolder:
             self.write(self.secret_file, found)
         return None if found is None else str(found.get("secret_key"))
 
+    def previous_secret_keys(self) -> tuple[str, ...]:
+        """Those that signed before, the last one first."""
+        found = self.read(self.secret_file) or {}
+        kept = found.get("previous_secret_keys")
+        return tuple(str(each) for each in kept) if isinstance(kept, list) else ()
+
+    def rotate_secret_key(self, *, kept: int) -> None:
+        """Sign with a new one from the next start on; so many of those before are still believed."""
+        current = self.secret_key(is_holder=True)
+        previous = [current, *self.previous_secret_keys()][:kept]
+        made = {"secret_key": secrets.token_urlsafe(32), "previous_secret_keys": previous}
+        self.write(self.secret_file, made)
+
     def open_log(self) -> int:
         """A descriptor at the end of the log; a log that has grown large is set aside first."""
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:

@@ -171,6 +171,9 @@ class EmbeddedServer:
         """What signs links and tokens where the settings do not say; None where the server's holder has made none."""
         return self._folder.secret_key(is_holder=self._lock is not None)
 
+    def previous_secret_keys(self) -> tuple[str, ...]:
+        return self._folder.previous_secret_keys()
+
     async def stop(self) -> None:
         """End the server if this process started it; connections that are still open are cut."""
         running, lock = self._running, self._lock

@@ -75,6 +75,8 @@ class Tallies:
         self.queues: defaultdict[str, QueueTally] = defaultdict(QueueTally)
         self.deliveries: Counter[tuple[str, str, str]] = Counter()
         self.latency = Spread(LATENESS_SECONDS)
+        # What was signed with a secret of before and brought to us since, by what it was signed for.
+        self.previous_keys: Counter[str] = Counter()
 
     def take(self, tx: Transaction) -> None:
         """What a transaction has written, now that it is committed."""

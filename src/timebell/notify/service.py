@@ -48,7 +48,9 @@ class Notify:
         self.outbox = Outbox(bell)
         self.reports = Reports(bell)
         self.incoming = Incoming(bell)
-        self.unsubscribing = Unsubscribing(bell.settings, self.recipients.opt_outs)
+        self.unsubscribing = Unsubscribing(
+            bell.settings, self.recipients.opt_outs, bell.tallies.previous_keys
+        )
         self._teller = Teller(bell, self.templates)
         self._dissolver = Dissolver(bell)
         self._explainer = Explainer(bell)

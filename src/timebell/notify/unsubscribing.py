@@ -6,6 +6,7 @@ program may ask twice. Reading it changes nothing; robots follow every link in a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from timebell.kernel.transaction import Transaction
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.provider import Channel
 from timebell.notify.recipient_checks import check_recipient_id, checked_channel, checked_topic
-from timebell.rules.signing import Signer
+from timebell.rules.signing import Signer, signer_of
 
 PATH = "/u/"
 _TOKEN_MAX = 3_000
@@ -38,10 +39,9 @@ class WayOut:
 class Unsubscribing:
     """Makes the links, reads them, and does what they say."""
 
-    def __init__(self, settings: Settings, opt_outs: OptOuts) -> None:
+    def __init__(self, settings: Settings, opt_outs: OptOuts, uses: Counter[str] | None = None) -> None:
         self._public_url = settings.public_url
-        secret = settings.secret_key
-        self._known_signer = None if secret is None else Signer(secret, _PURPOSE)
+        self._known_signer = signer_of(settings, _PURPOSE, uses)
         self._opt_outs = opt_outs
 
     def url(self, way: WayOut) -> str | None:

@@ -62,6 +62,7 @@ class _Page(Collector):
             )
         yield from _of_jobs(metrics.tallies)
         yield from _of_deliveries(metrics.tallies)
+        yield from _of_secrets(metrics.tallies)
         yield from _of_requests(metrics.requests)
         if metrics.quotas is not None:
             yield from _of_quotas(metrics.quotas)
@@ -103,6 +104,15 @@ def _of_jobs(tallies: Tallies) -> Iterator[Metric]:
     yield _counter("jobs_due", "Jobs that were begun when they were due.", (), {(): due})
     yield _counter("occurrences_upserted", "Occurrences that were planned.", (), {(): tallies.occurrences})
     yield _counter("jobs_upserted", "Jobs that were planned for occurrences.", (), {(): tallies.planned_jobs})
+
+
+def _of_secrets(tallies: Tallies) -> Iterator[Metric]:
+    yield _counter(
+        "timebell_previous_secret_key_uses",
+        "Links and tokens that were signed with a secret of before and brought to this process.",
+        ["purpose"],
+        {(purpose,): count for purpose, count in tallies.previous_keys.items()},
+    )
 
 
 def _of_deliveries(tallies: Tallies) -> Iterator[Metric]:

@@ -17,9 +17,9 @@ from starlette.requests import Request
 
 from timebell.db.walls import walled_to
 from timebell.errors import NotFound
-from timebell.kernel import Transaction
+from timebell.kernel import Timebell, Transaction
 from timebell.notify import Recipient
-from timebell.rules.signing import Signer
+from timebell.rules.signing import Signer, signer_of
 from timebell.web.calls import Call
 from timebell.web.problems import Problem
 from timebell.web.surface import Surface
@@ -62,7 +62,7 @@ class SecretFeed:
             return await kept.read_feed(tx, recipient_id=call.person)
 
     def address(self, call: Call, generation: int, *more: Any) -> str:
-        signer = self._signer(call.bell.settings.secret_key)
+        signer = self._signer(call.bell)
         body = orjson.dumps([call.tenant, str(call.person), generation, *more])
         return call.base_url + self._path.format(file=signer.sign(body) + _SUFFIX)
 
@@ -81,7 +81,7 @@ class SecretFeed:
     def _read(self, surface: Surface, file: str) -> tuple[str, UUID, int, Sequence[Any]]:
         if len(file) > _FILE_MAX or not file.endswith(_SUFFIX):
             raise _no_feed()
-        body = self._signer(surface.bell.settings.secret_key).read(file.removesuffix(_SUFFIX))
+        body = self._signer(surface.bell).read(file.removesuffix(_SUFFIX))
         if body is None:
             raise _no_feed()
         # The addresses of before there were generations are of the first.
@@ -89,12 +89,13 @@ class SecretFeed:
         generation, *more = rest or [_FIRST]
         return tenant, UUID(person), generation, more
 
-    def _signer(self, secret: str | None) -> Signer:
-        if secret is None:
+    def _signer(self, bell: Timebell) -> Signer:
+        signer = signer_of(bell.settings, self._purpose, bell.tallies.previous_keys)
+        if signer is None:
             raise Problem(
                 503, "secret_key_missing", "secret_key is not set on this server; there are no feeds"
             )
-        return Signer(secret, self._purpose)
+        return signer
 
 
 def _no_feed() -> NotFound:

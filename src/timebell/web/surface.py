@@ -67,7 +67,7 @@ def surface_of(
 ) -> Surface:
     """The surface on a bell that connects as the role of the API."""
     notify = Notify(bell)
-    keys, tokens = ApiKeys(bell), Tokens(bell.settings)
+    keys, tokens = ApiKeys(bell), Tokens(bell.settings, bell.tallies.previous_keys)
     per_minute = bell.settings.requests_per_minute
     quotas = Quotas(bell)
     access = Access(keys, tokens, notify, Rates(per_minute, "key"), quotas)

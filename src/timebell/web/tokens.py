@@ -6,6 +6,7 @@ They are signed with a key of their own, drawn from `secret_key`, so that nothin
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,7 +16,7 @@ import orjson
 
 from timebell.config import Settings
 from timebell.errors import InvalidInput
-from timebell.rules.signing import Signer
+from timebell.rules.signing import signer_of
 from timebell.web.problems import CHALLENGE, Problem
 from timebell.web.refusals import TOKEN_EXPIRED
 
@@ -45,13 +46,11 @@ class Token:
 class Tokens:
     """Makes and reads them. Both sides of a cluster need the same `secret_key`."""
 
-    def __init__(self, settings: Settings) -> None:
-        secret = settings.secret_key
-        self._signers: dict[Purpose, Signer] = (
-            {}
-            if secret is None
-            else {purpose: Signer(secret, f"timebell {purpose} token v1") for purpose in SECONDS_MAX}
-        )
+    def __init__(self, settings: Settings, uses: Counter[str] | None = None) -> None:
+        signers = {
+            purpose: signer_of(settings, f"timebell {purpose} token v1", uses) for purpose in SECONDS_MAX
+        }
+        self._signers = {purpose: signer for purpose, signer in signers.items() if signer is not None}
 
     @staticmethod
     def is_token(secret: str) -> bool:

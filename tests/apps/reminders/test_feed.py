@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,6 +17,7 @@ from timebell.apps.reminders import feeds
 from timebell.notify import Notify
 from timebell.rules.signing import Signer
 from timebell.testing.database import TestDatabase
+from timebell.web.metrics import Metrics
 
 
 @pytest_asyncio.fixture
@@ -104,3 +106,22 @@ async def test_a_repetition_has_the_address_though_it_is_kept_nowhere(client: Cl
     assert again.json() == first.json(), "it was made anew once"
     kept = await client.site.tables.value("SELECT body FROM timebell_web.replies")
     assert kept == b""
+
+
+async def test_an_address_outlives_the_exchange_of_the_secret(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bell = client.site.surface.bell
+    old = await path_of(client)
+    before = str(bell.settings.secret_key)
+    believed = replace(bell.settings, secret_key="n" * 40, previous_secret_keys=(before,))
+    monkeypatch.setattr(bell, "settings", believed)
+    assert (await client.site.ask("GET", old, key=None)).status_code == 200
+    assert bell.tallies.previous_keys == {"timebell reminders feed v1": 1}
+    text = (await Metrics(tallies=bell.tallies).text()).decode()
+    assert 'timebell_previous_secret_key_uses_total{purpose="timebell reminders feed v1"} 1.0' in text
+    new = await path_of(client)
+    assert new != old
+    monkeypatch.setattr(bell, "settings", replace(believed, previous_secret_keys=()))
+    assert (await client.site.ask("GET", new, key=None)).status_code == 200
+    problem(await client.site.ask("GET", old, key=None), 404, "not_found")

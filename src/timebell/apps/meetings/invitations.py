@@ -21,7 +21,7 @@ from timebell.apps.meetings.store_calendars import CalendarStore
 from timebell.kernel import Timebell, Transaction
 from timebell.notify import Notify, Recipient, Tell
 from timebell.rules.ics import CalendarEntry, CalendarPerson, calendar_file
-from timebell.rules.signing import Signer
+from timebell.rules.signing import signer_of
 
 PATH: Final = "/r/"
 _PURPOSE: Final = "timebell meetings answer v1"
@@ -48,7 +48,7 @@ class AnswerLinks:
 
     def __init__(self, bell: Timebell) -> None:
         settings = bell.settings
-        self._signer = None if settings.secret_key is None else Signer(settings.secret_key, _PURPOSE)
+        self._signer = signer_of(settings, _PURPOSE, bell.tallies.previous_keys)
         self._public_url = settings.public_url
         # Without providers here, another process of the same database may still have some.
         is_alone = bool(settings.demo) or settings.database_url is None
