@@ -140,6 +140,21 @@ async def test_in_threads_whoever_has_most_is_refused_and_whoever_gave_up_makes_
     threads.close()
 
 
+async def test_in_threads_nothing_is_begun_once_they_are_closed(gate: Gate) -> None:
+    threads = Threads("test", 1)
+    running = asyncio.ensure_future(threads.run("a", gate.work("a")))
+    waiting = asyncio.ensure_future(threads.run("a", gate.work("b")))
+    await asyncio.sleep(0)
+    threads.close()
+    gate.open()
+    assert await running == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(RuntimeError, match="closed"):
+        await threads.run("a", gate.work("c"))
+    assert gate.order == ["a"]
+
+
 async def test_in_threads_a_failure_is_its_own() -> None:
     threads = Threads("test", 1)
     with pytest.raises(ZeroDivisionError):

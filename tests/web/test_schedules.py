@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest_asyncio
 
 from tests.store.support import StillClock
 from tests.web.support import OTHER, Site, open_site, problem
+from timebell.rules.previewing import preview
+from timebell.rules.recurrence import check_recurrence
 from timebell.testing.database import TestDatabase
 
 UNHEARD_OF = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -343,3 +346,24 @@ async def test_times_at_the_ends_of_time_are_answered_and_never_fail(site: Site,
         assert answer.status_code in (200, 422), f"{body}: {answer.text}"
     preview = {"recurrence": "FREQ=DAILY", "start_local": local, "timezone": "Pacific/Kiritimati"}
     assert (await site.post("/v1/schedules/preview", preview)).status_code in (200, 422)
+
+
+async def test_what_may_take_long_is_found_out_beside_the_loop(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recurrence may cost a fifth of a second, and whoever may only read can ask for many."""
+    on_the_loop: list[bool] = []
+
+    def noted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **named: Any) -> Any:
+            on_the_loop.append(threading.current_thread() is threading.main_thread())
+            return work(*given, **named)
+
+        return run
+
+    monkeypatch.setattr("timebell.web.v1.schedules.preview", noted(preview))
+    monkeypatch.setattr("timebell.kernel.schedule_terms.check_recurrence", noted(check_recurrence))
+    asked = {"recurrence": "every PT15M", "count": 1}
+    assert (await site.post("/v1/schedules/preview", asked, key="read")).status_code == 200
+    await make(site)
+    assert on_the_loop == [False, False]

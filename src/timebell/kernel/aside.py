@@ -131,9 +131,12 @@ class Threads:
         self._line: Line[_Asked[Any]] = Line()
         self._running: Counter[str] = Counter()
         self._pool: ThreadPoolExecutor | None = None
+        self._is_closed = False
 
     async def run(self, tenant: str, work: Callable[[], T], *, most: int | None = None) -> T:
         """What the work answers. `most`: a tenant that has so many under way and waiting is refused."""
+        if self._is_closed:
+            raise RuntimeError("the bell that these threads belong to is closed")
         if most is not None and self._running[tenant] + self._line.count(tenant) >= most:
             raise TooManyAtOnce(f"{most} of these are under way for this tenant; wait for one to end")
         asked: _Asked[T] = _Asked(work, asyncio.get_running_loop().create_future())
@@ -142,11 +145,19 @@ class Threads:
         return await asked.answer
 
     def close(self) -> None:
+        """What waits is not begun any more; what runs comes to its end."""
+        self._is_closed = True
+        while (taken := self._line.take()) is not None:
+            taken[1].answer.cancel()
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=False)
 
     def _start(self) -> None:
-        while self._running.total() < self._count and (taken := self._line.take(self._may_run)) is not None:
+        while (
+            not self._is_closed
+            and self._running.total() < self._count
+            and (taken := self._line.take(self._may_run)) is not None
+        ):
             tenant, asked = taken
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=f"timebell-{self._name}")

@@ -79,7 +79,7 @@ class Timebell:
         self._jobs = JobWriter(self.store, self._catalogue, self._ids, self.settings)
         self.agendas = AgendaWriter(self.store, self._catalogue, self._ids, self.settings)
         self.schedules = Schedules(
-            self.store, ScheduleStore(self.clock), self.agendas, self._ids, self.settings
+            self.store, ScheduleStore(self.clock), self.agendas, self._ids, self.settings, self.aside
         )
 
     async def declare(self) -> None:

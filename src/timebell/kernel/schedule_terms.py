@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from timebell.config import Settings
 from timebell.errors import InvalidInput, RecurrenceError
 from timebell.kernel.agenda import AgendaWriter
+from timebell.kernel.aside import Aside
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.models import check_whole
 from timebell.kernel.schedule_models import OrphanedOverride, Schedule, ScheduleTerms, checked_local
@@ -27,9 +29,10 @@ _SECOND = timedelta(seconds=1)
 class Checker:
     """Refuses terms that could not be kept, so that the planner need not find out later."""
 
-    def __init__(self, agendas: AgendaWriter, settings: Settings) -> None:
+    def __init__(self, agendas: AgendaWriter, settings: Settings, aside: Aside) -> None:
         self._agendas = agendas
         self._settings = settings
+        self._aside = aside
 
     def payload(self, terms: ScheduleTerms) -> str:
         return encode_payload(terms.payload, self._settings.payload_bytes_max)
@@ -41,10 +44,11 @@ class Checker:
             tx.session, tenant=tx.tenant, subject="occurrence:", anchor=now, steps=steps
         )
 
-    def check_times(self, terms: ScheduleTerms, now: datetime) -> Checked:
-        """The limits on recurrences, and that something is still to come."""
+    async def check_times(self, tx: Transaction, terms: ScheduleTerms, now: datetime) -> Checked:
+        """The limits on recurrences, and that something is still to come. To find that out may take a while."""
         try:
-            return check_recurrence(
+            work = partial(
+                check_recurrence,
                 terms.recurrence or ONE_OFF,
                 start_local=terms.start_local,
                 timezone=terms.timezone,
@@ -55,6 +59,7 @@ class Checker:
                 on_gap=terms.on_gap,
                 on_fold=terms.on_fold,
             )
+            return await self._aside.short.run(tx.tenant, work)
         except RecurrenceError as error:
             if terms.recurrence is not None or error.part != "recurrence":
                 raise

@@ -12,6 +12,7 @@ from timebell.clock import Ids
 from timebell.config import Settings
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel.agenda import AgendaWriter
+from timebell.kernel.aside import Aside
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.models import REASON_MAX, check_id, check_name
 from timebell.kernel.schedule_models import (
@@ -67,14 +68,20 @@ class Schedules(ScheduleReader):
     """The verbs about schedules. Each takes part in the transaction that it is given, and plans in it at once."""
 
     def __init__(
-        self, store: Store, schedules: ScheduleStore, agendas: AgendaWriter, ids: Ids, settings: Settings
+        self,
+        store: Store,
+        schedules: ScheduleStore,
+        agendas: AgendaWriter,
+        ids: Ids,
+        settings: Settings,
+        aside: Aside,
     ) -> None:
         super().__init__(schedules)
         self._events = store
         self._ids = ids
         self._settings = settings
         self._plans = PlanWriter(schedules, agendas, settings)
-        self._checker = Checker(agendas, settings)
+        self._checker = Checker(agendas, settings, aside)
 
     async def create(self, tx: Transaction, *, actor: str | None = None, **terms: Any) -> ScheduleChange:
         """A new schedule, a one-off unless it has a recurrence. The terms are those fields of `Schedule`."""
@@ -85,7 +92,7 @@ class Schedules(ScheduleReader):
         edit = Edit(tx=tx, now=now, reason="created", actor=actor)
         async with tx.all_or_nothing():
             await self._checker.check_steps(tx, stated, now)
-            checked = self._checker.check_times(stated, now)
+            checked = await self._checker.check_times(tx, stated, now)
             schedule = await self._insert(edit, stated, None)
             return await self._plan(edit, schedule, None, "schedule.created", {}, checked)
 
@@ -275,7 +282,7 @@ class Schedules(ScheduleReader):
         old = held.schedule
         terms = _stated(rest_of(old, one, changes))
         await self._checker.check_steps(edit.tx, terms, edit.now)
-        checked = self._checker.check_times(terms, edit.now)
+        checked = await self._checker.check_times(edit.tx, terms, edit.now)
         older = await self._edit(edit, held, older_part(old, one), is_checked=True)
         rest = await self._insert(edit, terms, old.id)
         if old.state == "paused":
@@ -306,7 +313,7 @@ class Schedules(ScheduleReader):
         checked = None
         is_new = old.state in ("parked", "ended") or bool(_TIMED & changes.keys())
         if is_new and not is_checked:
-            checked = self._checker.check_times(terms, edit.now)
+            checked = await self._checker.check_times(edit.tx, terms, edit.now)
         row = await self._store.update_schedule(
             edit.tx.session,
             id=old.id,
