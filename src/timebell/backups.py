@@ -6,6 +6,7 @@ the file was written nobody can know, so they are held until an operator has loo
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _MANIFEST: Final = "manifest.json"
 _MANIFEST_BYTES_MAX: Final = 16 * 1024 * 1024
 _LEDGER: Final = "SELECT slice, number, checksum FROM timebell_meta.migrations ORDER BY slice, number"
 Due = Literal["hold", "run"]
+Keys = Literal["revoke", "keep"]
 _SYSTEM: Final = SystemClock()
 
 
@@ -57,12 +59,13 @@ class Backup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """What was put back, and what is held: the jobs that were due by now, of each queue, and those of them that had
-    begun."""
+    begun. So many API keys open nothing any more."""
 
     backup: Backup
     due: Mapping[str, int]
     started: Mapping[str, int]
     held_queues: Sequence[str]
+    revoked_key_count: int = 0
 
 
 async def back_up(settings: Settings, path: Path) -> Backup:
@@ -88,8 +91,14 @@ async def back_up(settings: Settings, path: Path) -> Backup:
     return _backup_of(manifest, copied)
 
 
-async def restore(settings: Settings, path: Path, *, due: Due = "hold", actor: str | None = None) -> Restored:
-    """Put the rows of the file into a database that has none, wholly or not at all."""
+async def restore(
+    settings: Settings, path: Path, *, due: Due = "hold", keys: Keys | None = None, actor: str | None = None
+) -> Restored:
+    """Put the rows of the file into a database that has none, wholly or not at all.
+
+    A key that was revoked since the backup would open again, so all are revoked, unless nothing has happened since.
+    """
+    keys = keys or ("keep" if due == "run" else "revoke")
     registry = registry_of(apps_of(settings))
     slices = slices_of(registry)
     with _opened(path) as archive:
@@ -104,12 +113,22 @@ async def restore(settings: Settings, path: Path, *, due: Due = "hold", actor: s
                 await _prepare_log(connection, days)
                 await copy_in(connection, copied, archive)
                 backup = _backup_of(manifest, copied)
-                restored = await _settle(connection, backup, due, actor)
+                revoked_count = 0 if keys == "keep" else await _revoke_keys(connection, settings)
+                restored = await _settle(connection, backup, due, revoked_count, actor)
                 await wall(connection, forced)
     return restored
 
 
-async def _settle(connection: Any, backup: Backup, due: Due, actor: str | None) -> Restored:
+async def _revoke_keys(connection: Any, settings: Settings) -> int:
+    """All but the one that the settings name, whose owner has just said that it is good."""
+    chosen = settings.api_key
+    kept = None if chosen is None else hashlib.sha256(chosen.encode()).digest()
+    return await WebStore(_SYSTEM).revoke_restored_keys(_session(connection), kept=kept)
+
+
+async def _settle(
+    connection: Any, backup: Backup, due: Due, revoked_count: int, actor: str | None
+) -> Restored:
     """Nobody owns anything in the new place, and nothing begins that may have been done in the old one."""
     session = _session(connection)
     clock = await clock_of(session)
@@ -127,7 +146,9 @@ async def _settle(connection: Any, backup: Backup, due: Due, actor: str | None) 
         name="database.restored",
         subject=None,
         actor=actor,
-        data=orjson.dumps({"taken_at": backup.taken_at.isoformat(), "held": held}).decode(),
+        data=orjson.dumps(
+            {"taken_at": backup.taken_at.isoformat(), "held": held, "revoked_key_count": revoked_count}
+        ).decode(),
         correlation_id=None,
         occurred_at=None,
     )
@@ -136,6 +157,7 @@ async def _settle(connection: Any, backup: Backup, due: Due, actor: str | None) 
         due={row["queue"]: row["due_count"] for row in overdue},
         started={row["queue"]: row["started_count"] for row in overdue},
         held_queues=held,
+        revoked_key_count=revoked_count,
     )
 
 

@@ -7,6 +7,7 @@ import stat
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from timebell.notify import notify_app
 from timebell.providers.log import captured_providers
 from timebell.testing import Harness, ManualClock, RecordingProvider, harness
 from timebell.testing.database import TestDatabase
+from timebell.web.keys import ApiKeys
 
 HOUR = timedelta(hours=1)
 # Who is alive, and who may do what just now, is another matter in another place.
@@ -298,3 +300,41 @@ async def test_a_sandbox_comes_back_with_its_clock(
     await back_up(settings_of(database_url), tmp_path / "all.zip")
     restored = await restore(settings_of(empty_database), tmp_path / "all.zip")
     assert restored.due == {}
+
+
+async def keys_of(database: TestDatabase) -> dict[str, bool]:
+    """By name, whether each may be used."""
+    async with as_admin(database) as admin:
+        rows = await admin.fetch("SELECT name, revoked_at IS NULL AS is_good FROM timebell_web.api_keys")
+    return {row["name"]: row["is_good"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("options", "good"),
+    [
+        ({}, {"chosen"}),
+        ({"keys": "keep"}, {"chosen", "kept", "revoked after"}),
+        ({"due": "run"}, {"chosen", "kept", "revoked after"}),
+        ({"due": "run", "keys": "revoke"}, {"chosen"}),
+    ],
+)
+async def test_a_key_that_was_revoked_since_opens_nothing(
+    database_url: TestDatabase, empty_database: TestDatabase, tmp_path: Path, options: Any, good: set[str]
+) -> None:
+    chosen = "a key that the settings name".replace(" ", "-")
+    async with harness(database_url.url, [OFFICE]) as bench:
+        keys = ApiKeys(bench.bell)
+        await keys.ensure(chosen, name="chosen")
+        async with bench.bell.transaction() as tx:
+            for name in ("kept", "revoked before", "revoked after"):
+                made = await keys.create(tx, name=name, scope="write")
+                if name == "revoked before":
+                    await keys.revoke(tx, made.key.id)
+        await back_up(settings_of(database_url), tmp_path / "all.zip")
+        async with bench.bell.transaction() as tx:
+            await keys.revoke(tx, made.key.id)
+    wanted = replace(settings_of(empty_database), api_key=chosen)
+    restored = await restore(wanted, tmp_path / "all.zip", **options)
+    found = await keys_of(empty_database)
+    assert {name for name, is_good in found.items() if is_good} == good
+    assert restored.revoked_key_count == 3 - len(good)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from timebell.backups import Due, Restored, back_up
+from timebell.backups import Due, Keys, Restored, back_up
 from timebell.backups import restore as restore_backup
 from timebell.cli.common import actor_option, actor_or_me, json_option, place_options, run, settings_of
 from timebell.cli.printing import print_json, print_line, print_table
@@ -36,18 +36,31 @@ def backup(file: Path, as_json: bool, config: Path | None, data: Path | None) ->
     show_default=True,
     help="`run` what was due meanwhile, where nothing has run since the backup.",
 )
+@click.option(
+    "--keys",
+    type=click.Choice(["revoke", "keep"]),
+    help="`keep` API keys as they were, also those revoked since.  [default: revoke, with --due run keep]",
+)
 @actor_option
 @json_option
 @place_options
 def restore(
-    file: Path, due: Due, actor: str | None, as_json: bool, config: Path | None, data: Path | None
+    file: Path,
+    due: Due,
+    keys: Keys | None,
+    actor: str | None,
+    as_json: bool,
+    config: Path | None,
+    data: Path | None,
 ) -> None:
     """Put everything from FILE into a database that is empty.
 
     What was done after the backup nobody knows here. So every queue is held, and nothing is sent, until you let it go
-    with `timebell queues resume QUEUE --everyone`.
+    with `timebell queues resume QUEUE --everyone`. Nor does anybody know which API keys were revoked, so all are.
     """
-    restored = run(restore_backup(settings_of(config, data), file, due=due, actor=actor_or_me(actor)))
+    restored = run(
+        restore_backup(settings_of(config, data), file, due=due, keys=keys, actor=actor_or_me(actor))
+    )
     if as_json:
         print_json(restored)
     else:
@@ -59,6 +72,10 @@ def _print(restored: Restored) -> None:
     print_line(f"{restored.backup.row_count} rows as of {taken} UTC are back.")
     rows = [(queue, count, restored.started[queue]) for queue, count in restored.due.items()]
     print_table(["queue", "due by now", "of them begun"], rows, empty="No job was due meanwhile.")
+    if restored.revoked_key_count:
+        print_line(
+            f"{restored.revoked_key_count} API keys are revoked; make new ones: timebell keys create NAME"
+        )
     if restored.held_queues:
         print_line(f"Held: {', '.join(restored.held_queues)}.")
         print_line("Start Timebell, look with `timebell jobs list`, cancel what was done already,")

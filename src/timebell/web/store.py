@@ -72,6 +72,11 @@ class WebStore(Statements):
         rows = await self._run(session, "revoke_api_key", tenant=tenant, id=id)
         return rows[0] if rows else None
 
+    async def revoke_restored_keys(self, session: Session, *, kept: bytes | None) -> int:
+        rows = await self._run(session, "revoke_restored_keys", kept=kept)
+        count: int = rows[0]["count"]
+        return count
+
     async def read_key_is_usable(self, session: Session, *, tenant: str, id: UUID) -> bool:
         return bool((await self._run(session, "read_key_is_usable", tenant=tenant, id=id))[0]["is_usable"])
 
