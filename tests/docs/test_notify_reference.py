@@ -20,6 +20,7 @@ from timebell.notify.outbox import Outbox
 from timebell.notify.policies import Policies
 from timebell.notify.recipients import Recipients
 from timebell.notify.reporting import Reports
+from timebell.notify.senders import Senders
 from timebell.notify.suppressions import Suppressions
 from timebell.notify.templates import Templates
 from timebell.notify.unsubscribing import Unsubscribing
@@ -56,6 +57,7 @@ def test_every_field_is_told(record: str) -> None:
         (Templates, "templates."),
         (Suppressions, "suppressions."),
         (Policies, "policies."),
+        (Senders, "senders."),
         (Notifications, "notifications."),
         (Deliveries, "deliveries."),
         (Inbox, "inbox."),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from timebell.cli.common import Desk, actor_option, actor_or_me, ask, json_option, page_options, place_options
 from timebell.cli.printing import page_json, print_json, print_line, print_page
 from timebell.kernel.paging import Page
+from timebell.notify.senders import ApprovedSender, SenderKind, Senders
 from timebell.web.quotas import NAMES, Quota, Quotas, save_quotas
 from timebell.web.tenants import Tenant, Tenants
 
 
 @click.group()
 def tenants() -> None:
-    """Make tenants, list them, and say how much each may have."""
+    """Make tenants, list them, and say how much each may have and in whose name it may send."""
 
 
 @tenants.command("create")
@@ -75,6 +78,57 @@ def tenant_quotas(
     rows = [(one.name, one.used, one.limit, "own" if one.is_own else "default") for one in found]
     page: Page[Quota] = Page(lines=tuple(found))
     print_page(["quota", "used", "limit", "from"], page, rows, empty="There are no quotas.")
+
+
+@tenants.command("senders", short_help="Show in whose name a tenant may send, or decide it.")
+@click.argument("tenant")
+@click.option(
+    "--approve", multiple=True, metavar="KIND=VALUE", help="Let it send as this: email=example.org."
+)
+@click.option("--withdraw", multiple=True, metavar="KIND=VALUE", help="Let it send as this no longer.")
+@actor_option
+@json_option
+@place_options
+def tenant_senders(
+    tenant: str,
+    approve: tuple[str, ...],
+    withdraw: tuple[str, ...],
+    actor: str | None,
+    as_json: bool,
+    config: Path | None,
+    data: Path | None,
+) -> None:
+    """Show in whose name the tenant TENANT may send: mail addresses and domains, senders of SMS and of WhatsApp."""
+    given, taken = [_sender(one) for one in approve], [_sender(one) for one in withdraw]
+
+    async def change(at: Desk) -> Sequence[ApprovedSender]:
+        await Tenants(at.bell).get(tenant)
+        senders = Senders(at.bell)
+        if given or taken:
+            async with at.bell.transaction(tenant=tenant) as tx:
+                for kind, value in given:
+                    await senders.approve(tx, kind, value, actor=actor_or_me(actor))
+                for kind, value in taken:
+                    await senders.withdraw(tx, kind, value, actor=actor_or_me(actor))
+        return await senders.list(tenant=tenant)
+
+    found = ask(config, data, change)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(one.kind, one.value, one.actor, one.approved_at) for one in found]
+    page: Page[ApprovedSender] = Page(lines=tuple(found))
+    print_page(
+        ["kind", "sender", "by", "since"], page, rows, empty="None: the providers' own senders are used."
+    )
+
+
+def _sender(text: str) -> tuple[SenderKind, str]:
+    kind, _, value = text.partition("=")
+    kinds: dict[str, SenderKind] = {each: each for each in get_args(SenderKind)}
+    if kind not in kinds or not value:
+        raise click.BadParameter(f"{text!r} is refused; give KIND=VALUE with one of {', '.join(kinds)}")
+    return kinds[kind], value
 
 
 def _quota(text: str) -> tuple[str, int]:

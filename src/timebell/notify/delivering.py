@@ -150,6 +150,9 @@ class _Run:
     async def _tell(self, known: Known) -> Outcome:
         facts = known.facts
         assert facts.recipient is not None
+        if known.unapproved:
+            detail = {"parts": list(known.unapproved)}
+            self._checks.append(Check(name="sender", verdict="refused", detail=detail))
         if self._intent.digest_id is not None:
             told = await self._digests.close(self._job, self._intent.digest_id, facts)
             if isinstance(told, Snooze):

@@ -21,6 +21,7 @@ from timebell.notify.policies import policy_of
 from timebell.notify.provider import Channel, Content
 from timebell.notify.reasons import DeliveryState
 from timebell.notify.recipient_rows import recipient_of
+from timebell.notify.senders import as_approved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +46,13 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Everything that was read. `is_settled`: nothing more is to be done about it."""
+    """Everything that was read. `is_settled`: nothing more is to be done about it. `unapproved`: what of the policy's
+    sender the tenant may not use."""
 
     facts: Facts
     tried: Sequence[Tried]
     is_settled: bool
+    unapproved: Sequence[str] = ()
 
 
 def as_noted(intent: Intent, row: Row) -> Intent:
@@ -65,13 +68,15 @@ def known_of(row: Row, job: Job, intent: Intent) -> Known:
     recipient = None if row["id"] is None else recipient_of(row)
     suppressed = orjson.loads(row["suppressed"] or "[]")
     tried = [_tried(each) for each in orjson.loads(row["deliveries"] or "[]")]
+    said = _policy(row["policy"], row["policy_revision"], intent.attempts_max)
+    policy = _with_approved(said, job.tenant, row["senders"])
     return Known(
         facts=Facts(
             now=row["now"],
             intent=intent,
             due_at=job.due_at,
             recipient=recipient,
-            policy=_policy(row["policy"], row["policy_revision"], intent.attempts_max),
+            policy=policy,
             suppressed=[
                 Suppressed(channel=channel, address=address, message_class=message_class)
                 for channel, address, message_class in suppressed
@@ -81,6 +86,7 @@ def known_of(row: Row, job: Job, intent: Intent) -> Known:
         ),
         tried=tried,
         is_settled=bool(row["is_settled"]),
+        unapproved=sorted(said.sender.keys() - policy.sender.keys()),
     )
 
 
@@ -89,6 +95,14 @@ def _policy(stored: str | None, revision: int | None, attempts_max: int | None) 
     """The same text is the same policy, and few tenants change theirs between two notifications."""
     policy = Policy() if stored is None else policy_of(orjson.loads(stored), revision or 0)
     return policy if attempts_max is None else replace(policy, attempts_max=attempts_max)
+
+
+def _with_approved(policy: Policy, tenant: str, stored: str | None) -> Policy:
+    """An approval may have been withdrawn since the policy was saved."""
+    if not policy.sender:
+        return policy
+    approved = {(kind, value) for kind, value in orjson.loads(stored or "[]")}
+    return replace(policy, sender=as_approved(tenant, policy.sender, approved))
 
 
 def _tried(stored: dict[str, Any]) -> Tried:

@@ -19,6 +19,7 @@ from timebell.notify.models import Cap, OnQuiet, Policy, Urgency
 from timebell.notify.policy_store import PolicyStore
 from timebell.notify.recipient_changes import REVISION_MAX
 from timebell.notify.recipient_checks import check_known, checked_channel, checked_timezone
+from timebell.notify.senders import Senders
 
 CAP_COUNT_MAX = 1_000
 CAP_DAYS_MAX = 366
@@ -33,6 +34,7 @@ class Policies:
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
         self._store = PolicyStore(bell.clock)
+        self._senders = Senders(bell)
 
     async def get(self, *, tenant: str = DEFAULT_TENANT) -> Policy:
         """The policy of the tenant; its revision is 0 while it has decided nothing."""
@@ -46,12 +48,15 @@ class Policies:
     ) -> Policy:
         """Decide what is named, by the names of `Policy`; None goes back to the default, and the rest stays.
 
-        What is held already is judged by the new policy when it is tried again.
+        What is held already is judged by the new policy when it is tried again. A `sender` must be approved by the
+        operator, unless the tenant is the operator's own.
         """
         check_transaction(tx)
         check_whole("if_revision", if_revision, 0, REVISION_MAX)
         check_name("actor", actor)
         checked = checked_policy(changes)
+        if checked.get("sender"):
+            await self._senders.check(tx, checked["sender"])
         row = await self._store.read_policy(tx.session, tenant=tx.tenant)
         revision: int = 0 if row is None else row["revision"]
         if if_revision not in (None, revision):

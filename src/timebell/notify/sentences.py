@@ -209,6 +209,9 @@ def _at(check: Check, name: str, timezone: str) -> str:
 
 
 _SAY: Final[Mapping[tuple[str, str], Say]] = {
+    ("sender", "refused"): lambda check, timezone: (
+        f"The tenant's sender ({', '.join(check.detail['parts'])}) is not approved, so the provider's own is used."
+    ),
     ("cap", "held"): lambda check, timezone: (
         f"The recipient has had as many as the cap allows; there is room again at {_at(check, 'until', timezone)}."
     ),

@@ -22,6 +22,7 @@ from timebell.notify.policies import Policies
 from timebell.notify.provider import Channel
 from timebell.notify.recipients import Recipients
 from timebell.notify.reporting import Reports
+from timebell.notify.senders import Senders
 from timebell.notify.suppressions import Suppressions
 from timebell.notify.telling import DELIVER, Teller, Told
 from timebell.notify.templates import Templates
@@ -42,6 +43,7 @@ class Notify:
         self.templates = Templates(bell)
         self.suppressions = Suppressions(bell)
         self.policies = Policies(bell)
+        self.senders = Senders(bell)
         self.notifications = Notifications(bell)
         self.deliveries = Deliveries(bell)
         self.inbox = Inbox(bell)

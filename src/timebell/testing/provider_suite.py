@@ -221,7 +221,7 @@ async def hostile_text_stays_text(side: Counterpart) -> None:
             _other(parcel, position),
             content=content,
             recipient_name=text,
-            sender={**parcel.sender, "email_name": text},
+            sender={"email": "office@example.com", **parcel.sender, "email_name": text},
         )
         assert isinstance(await _send(side, hostile), Sent), text
     assert [address for address, _ in side.taken()] == [parcel.address] * len(HOSTILE)

@@ -25,7 +25,9 @@ SELECT coalesce(:now::timestamptz, now()) AS now, n.state, n.settled_at IS NOT N
             ORDER BY d.created_at, d.id)
         FROM timebell_notify.deliveries d
         WHERE d.tenant = o.tenant AND d.notification_id = o.id) AS deliveries,
-    p.policy, p.revision AS policy_revision
+    p.policy, p.revision AS policy_revision,
+    (SELECT jsonb_agg(jsonb_build_array(s.kind, s.value)) FROM timebell_notify.approved_senders s
+        WHERE s.tenant = o.tenant AND p.policy -> 'sender' IS NOT NULL) AS senders
 FROM unnest(:tenants::text[], :ids::uuid[], :recipient_ids::uuid[]) WITH ORDINALITY
     AS o(tenant, id, recipient_id, position)
 LEFT JOIN timebell_notify.notifications n ON n.tenant = o.tenant AND n.id = o.id

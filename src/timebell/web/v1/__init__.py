@@ -19,6 +19,7 @@ from timebell.web.v1 import (
     queues,
     recipients,
     schedules,
+    senders,
     streams,
     suppressions,
     templates,
@@ -48,4 +49,5 @@ ALL: tuple[Route, ...] = (
     *keys.ROUTES,
     *tenants.ROUTES,
     *usage.ROUTES,
+    *senders.ROUTES,
 )
