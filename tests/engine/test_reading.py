@@ -284,7 +284,7 @@ async def test_who_comes_behind_a_backlog_that_hardly_moves_is_read_a_moment_lat
         await may_end.wait()
 
     app = App(name="t", handlers={"t.act": act}, queues=[Queue(name="other")])
-    node = await cluster.node([app], concurrency=4)
+    node = await cluster.node([app], concurrency=4, tenant_share=1)
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(60)])
         await node.bell.enqueue(tx, "t.act", subject="one:1", queue="other")

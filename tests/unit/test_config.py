@@ -34,6 +34,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "batch": (1000, 1, 5000),
     "held_jobs_max": (20_000, 1, 1_000_000),
     "held_per_tenant_queue_max": (10_000, 1, 1_000_000),
+    "held_bytes_max": (33_554_432, 0, 17_179_869_184),
     "max_attempts": (3, 1, 100),
     "payload_bytes_max": (65_536, 1024, 1_048_576),
     "offset_days_max": (3660, 1, 36_600),

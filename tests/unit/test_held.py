@@ -34,12 +34,15 @@ def row(**values: Any) -> dict[str, Any]:
         "queue": "default",
         "priority": 0,
         "crash_count": 0,
+        "payload": "{}",
+        "cursor": None,
+        "has_cursor": False,
         **values,
     }
 
 
-def make(*, total_max: int = 1_000, pair_max: int = 1_000) -> Held:
-    return Held(total_max=total_max, pair_max=pair_max)
+def make(*, total_max: int = 1_000, pair_max: int = 1_000, bytes_max: int = 1_000_000) -> Held:
+    return Held(total_max=total_max, pair_max=pair_max, bytes_max=bytes_max)
 
 
 def admit_all(entry: Entry) -> bool:
@@ -423,3 +426,22 @@ def test_marks_leave_with_their_slots() -> None:
     held.drop_slots({1})
     choose(held)
     assert all(not marks for _, marks in held.take_overflow())
+
+
+def test_payloads_are_held_up_to_their_bytes_and_the_others_left_in_the_table() -> None:
+    held = make(bytes_max=1_000)
+    for _ in range(20):
+        held.accept(row(payload="x" * 60, cursor="y" * 40, has_cursor=True))
+    first = choose(held, 10)
+    assert Counter(entry.is_left_behind for entry in first) == {False: 10}
+    assert all(held.accept(row(payload="x" * 100)) for _ in range(10))
+    rest = choose(held)
+    assert Counter(entry.is_left_behind for entry in rest) == {True: 10, False: 10}
+    assert [entry.row["payload"] for entry in rest if entry.is_left_behind] == [None] * 10
+
+
+def test_a_wide_letter_makes_all_letters_wide() -> None:
+    held = make(bytes_max=399)
+    held.accept(row(payload="x" * 99 + "\N{BELL}"))
+    held.accept(row(payload="x" * 399))
+    assert [entry.is_left_behind for entry in choose(held)] == [True, False]

@@ -12,6 +12,7 @@ import pytest
 
 from timebell.errors import InvalidInput
 from timebell.kernel.paging import (
+    PAGE_BYTES_MAX,
     PAGE_MAX,
     Keyset,
     Page,
@@ -103,3 +104,33 @@ def test_where_the_next_page_goes_on(
     assert list(page.lines) == lines
     after = None if page.next_cursor is None else decode_cursor("jobs", page.next_cursor).id
     assert after == (None if goes_on_after is None else UUID(int=goes_on_after))
+
+
+def big(number: int, size: int) -> dict[str, Any]:
+    return {"id": UUID(int=number), "context": "x" * size, "tags": ["y" * size]}
+
+
+def test_a_page_ends_where_it_has_enough_bytes_and_the_next_goes_on_there() -> None:
+    rows = [big(number, 100_000) for number in range(1, 31)]
+    first = page_of("jobs", rows[:21], 20, lambda row: row["id"].int)
+    assert first.lines == tuple(range(1, 11))
+    assert first.next_cursor == encode_cursor("jobs", UUID(int=10))
+    last = page_of("jobs", rows[10:12], 20, lambda row: row["id"].int)
+    assert (last.lines, last.next_cursor) == ((11, 12), None)
+
+
+def test_one_line_is_shown_however_large_it_is() -> None:
+    rows = [big(number, PAGE_BYTES_MAX) for number in (1, 2)]
+    page = page_of("jobs", rows, 1, lambda row: row["id"].int)
+    assert page.lines == (1,)
+    assert page.next_cursor == encode_cursor("jobs", UUID(int=1))
+
+
+def test_a_read_that_stopped_looking_goes_on_after_the_last_that_is_shown() -> None:
+    rows = [
+        *(big(number, 1_000_000) for number in (1, 2, 3)),
+        {"id": UUID(int=9), "is_match": False, "is_end": True},
+    ]
+    page = page_of("jobs", rows, 5, lambda row: row["id"].int)
+    assert page.lines == (1,)
+    assert page.next_cursor == encode_cursor("jobs", UUID(int=1))

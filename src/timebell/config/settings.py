@@ -153,6 +153,9 @@ class Settings:
     held_per_tenant_queue_max: int = whole(
         10_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
     )
+    held_bytes_max: int = whole(
+        33_554_432, 0, 17_179_869_184, "bytes", "Bytes of payloads and cursors held in memory at most."
+    )
     grid_ms: float = number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
 
     job_timeout_seconds: float = number(300.0, 0.1, 86_400, "seconds", "How long one attempt may take.")

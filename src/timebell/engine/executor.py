@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.pool import Row
 from timebell.engine.failure_log import FailureLog, describe
 from timebell.engine.held import Entry
 from timebell.engine.node import Node
@@ -91,8 +92,7 @@ class Executor:
     async def run(self, running: Running) -> Settlement:
         """A plain or external attempt."""
         row = running.entry.row
-        payload = row["payload"]
-        job = self._job(running, await self._read_payload(running) if payload is None else payload)
+        job = self._job(running, await self._read_payload(running) if running.entry.is_left_behind else row)
         refusal = None if row["guard"] is None else await self._refuse(running, job, row["guard"])
         outcome = refusal or await self._run(running, job)
         running.has_answered = True
@@ -165,7 +165,7 @@ class Executor:
         )
         if row is None:
             raise NotToBeHad
-        job = self._job(running, row["payload"])
+        job = self._job(running, row)
         job.transaction = tx
         job.is_cancel_requested = row["is_cancel_requested"]
         return job
@@ -197,24 +197,25 @@ class Executor:
         settlement.verdict, settlement.state, settlement.reason = "end", "cancelled", ending[0].reason
         return True
 
-    async def _read_payload(self, running: Running) -> str:
-        """One that was too large to be read ahead."""
+    async def _read_payload(self, running: Running) -> Row:
+        """What was too large to be read ahead."""
         async with self._database.connection() as session:
-            payload = await self._store.read_payload(session, id=running.entry.id, version=running.version)
-        if payload is None:
+            row = await self._store.read_payload(session, id=running.entry.id, version=running.version)
+        if row is None:
             raise NotToBeHad
-        return payload
+        return row
 
-    def _job(self, running: Running, payload: str) -> Job:
+    def _job(self, running: Running, contents: Row) -> Job:
+        """`contents` has the payload and the cursor."""
         row = running.entry.row
-        cursor = row["cursor"]
+        cursor = contents["cursor"]
         # In the order of the fields: to pass them by their names takes longer than all the rest.
         return Job(
             running.entry.id,
             row["tenant"],
             row["kind"],
             row["queue"],
-            orjson.loads(payload),
+            orjson.loads(contents["payload"]),
             running.entry.due_at,
             running.number,
             self._bell,
@@ -355,14 +356,13 @@ class Executor:
         named = handler.destination
         if named is None or isinstance(named, str):
             return named
-        payload = entry.row["payload"]
-        if payload is None:
+        if entry.is_left_behind:
             return None
         probe = Running(
             entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0
         )
         try:
-            destination = named(self._job(probe, payload))
+            destination = named(self._job(probe, entry.row))
         except Exception:
             return None
         return destination if isinstance(destination, str) else None

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
+from timebell.config import Settings
 from timebell.db.pool import Row
 from timebell.engine.places import Places
 from timebell.engine.turns import NORMAL, SUSPECT, Pair, Pile, Round, Turns
@@ -31,6 +32,7 @@ class Entry:
 
     __slots__ = (
         "call",
+        "contents_bytes",
         "enclosure",
         "epoch",
         "handler",
@@ -63,6 +65,8 @@ class Entry:
         self.incarnation = 0
         self.epoch = 0
         self.is_cautious = False
+        # What its payload and its cursor take up among those that are held.
+        self.contents_bytes = 0
         # Whether its slot is another node's, which has no handler for it; the epoch is that of the other then.
         self.is_visited = False
         # Leave to call what the job depends on, where it names that before it runs.
@@ -78,6 +82,12 @@ class Entry:
             self.incarnation, self.epoch = incarnation, epochs[self.slot]
 
     @property
+    def is_left_behind(self) -> bool:
+        """Whether the payload or the cursor is to be read before it runs."""
+        row = self.row
+        return row["payload"] is None or (row["has_cursor"] and row["cursor"] is None)
+
+    @property
     def due_at(self) -> datetime:
         """The planned instant, which is read only where it is not that of the next try."""
         planned: datetime | None = self.row["due_at"]
@@ -91,9 +101,11 @@ class Held:
     there when its pile has shrunk; so nobody's backlog keeps another's job from being read.
     """
 
-    def __init__(self, *, total_max: int, pair_max: int) -> None:
+    def __init__(self, *, total_max: int, pair_max: int, bytes_max: int) -> None:
         self._total_max = total_max
         self._pair_max = pair_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
         # The number makes the order total, so that two entries are never compared themselves.
         self._heap: list[tuple[datetime, int, Entry]] = []
         self._turns: Turns[Entry] = Turns()
@@ -107,6 +119,14 @@ class Held:
         self._read_at = 0.0
         self._due_until = datetime.min.replace(tzinfo=UTC)
         self.overflow: dict[Pair, dict[tuple[int, int], Position]] = {}
+
+    @classmethod
+    def within(cls, settings: Settings) -> Held:
+        return cls(
+            total_max=settings.held_jobs_max,
+            pair_max=settings.held_per_tenant_queue_max,
+            bytes_max=settings.held_bytes_max,
+        )
 
     def __len__(self) -> int:
         return self._total
@@ -127,12 +147,23 @@ class Held:
         self._seen[id] = entry.version
         self._counts[pair] = count + 1
         self._total += 1
+        self._keep_contents(entry)
         self._waiting[id] = entry
         if entry.run_at <= self._due_until:
             self._pile_up(self._order, entry)
         else:
             heapq.heappush(self._heap, (entry.run_at, self._order, entry))
         return True
+
+    def _keep_contents(self, entry: Entry) -> None:
+        """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
+        row = entry.row
+        size = _size(row["payload"]) + _size(row["cursor"])
+        if self._bytes + size > self._bytes_max:
+            entry.row = {**row, "payload": None, "cursor": None}
+        else:
+            entry.contents_bytes = size
+            self._bytes += size
 
     def leave_behind(self, pair: Pair, place: tuple[int, int], mark: Position) -> None:
         """Remember where to read on once the pair has room again."""
@@ -167,6 +198,7 @@ class Held:
 
     def _uncount(self, entry: Entry) -> None:
         self._total -= 1
+        self._bytes -= entry.contents_bytes
         left = self._counts[entry.pair] - 1
         if left:
             self._counts[entry.pair] = left
@@ -284,3 +316,10 @@ class Held:
         for marks in self.overflow.values():
             for key in [key for key in marks if key[0] in slots]:
                 del marks[key]
+
+
+def _size(text: str | None) -> int:
+    """How much memory a text takes up, about: Python keeps all letters as wide as the widest."""
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else 4 * len(text)

@@ -102,9 +102,9 @@ class EngineStore(Statements):
     async def read_next_due(self, session: Session, *, after: datetime) -> Sequence[Row]:
         return await self._run(session, "read_next_due", after=after)
 
-    async def read_payload(self, session: Session, *, id: UUID, version: int) -> str | None:
+    async def read_payload(self, session: Session, *, id: UUID, version: int) -> Row | None:
         rows = await self._run(session, "read_payload", id=id, version=version)
-        return rows[0]["payload"] if rows else None
+        return rows[0] if rows else None
 
     async def start_jobs(
         self, session: Session, *, ids: list[UUID], version: int, suspicion: int, fence: Mapping[str, object]

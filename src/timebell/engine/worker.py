@@ -50,7 +50,7 @@ class Worker:
         settings = bell.settings
         self.counters = Counters()
         self.woken = asyncio.Event()
-        self.held = Held(total_max=settings.held_jobs_max, pair_max=settings.held_per_tenant_queue_max)
+        self.held = Held.within(settings)
         self._places = Places(settings.concurrency, settings.tenant_share)
         self.background = Background(bell.clock, self.woken)
         self._bell = bell

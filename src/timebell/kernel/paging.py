@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -17,6 +17,7 @@ from timebell.errors import InvalidInput
 from timebell.kernel.models import check_between
 
 PAGE_MAX = 500
+PAGE_BYTES_MAX = 2_097_152
 _CURSOR_MAX = 400
 
 Line = TypeVar("Line")
@@ -27,7 +28,7 @@ class Page(Generic[Line]):
     """Some lines of a list and, unless they are the last, the cursor with which the next page is asked for.
 
     A page may hold fewer lines than asked for, or none, and still have a next one: one call looks at no more
-    than a bounded number of rows.
+    than a bounded number of rows, and answers with no more than so many bytes of them.
     """
 
     lines: tuple[Line, ...]
@@ -73,6 +74,27 @@ def decode_cursor(read: str, cursor: str | None, *, dated: bool = False) -> Keys
     return keyset
 
 
+def first_of(rows: Sequence[Row], limit: int) -> Sequence[Row]:
+    """The rows that make one page: up to the limit, and up to so many bytes, but at least one."""
+    left = PAGE_BYTES_MAX
+    for count, row in enumerate(rows[:limit]):
+        left -= sum(map(_bytes_of, row.values()))
+        if left < 0 and count:
+            return rows[:count]
+    return rows[:limit]
+
+
+def _bytes_of(value: object) -> int:
+    """About; what is not a text is small beside those that are not."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes_of, value))
+    if isinstance(value, Mapping):
+        return sum(map(_bytes_of, value.values()))
+    return 8
+
+
 def page_of(
     read: str, rows: Sequence[Row], limit: int, line_of: Callable[[Row], Line], at: str | None = None
 ) -> Page[Line]:
@@ -82,12 +104,13 @@ def page_of(
     looking stopped; the next page goes on after that one, or after the last that is shown.
     """
     matching = [row for row in rows if row.get("is_match", True)]
+    shown = first_of(matching, limit)
     last: Row | None = None
-    if len(matching) > limit:
-        last = matching[limit - 1]
+    if len(matching) > len(shown):
+        last = shown[-1]
     elif rows and rows[-1].get("is_end", False):
         last = rows[-1]
-    lines = tuple(line_of(row) for row in matching[:limit])
+    lines = tuple(line_of(row) for row in shown)
     if last is None:
         return Page(lines=lines)
     return Page(lines=lines, next_cursor=encode_cursor(read, last["id"], last[at] if at else None))

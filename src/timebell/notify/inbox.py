@@ -17,7 +17,7 @@ from timebell.db.pool import Row
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.models import check_name, check_whole
-from timebell.kernel.paging import PAGE_MAX, Page, check_limit
+from timebell.kernel.paging import PAGE_MAX, Page, check_limit, first_of
 from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.notify.inbox_store import InboxStore
 from timebell.notify.models import InboxLine, InboxStatus
@@ -61,8 +61,8 @@ class Inbox:
                 rows = await self._store.list_inbox(
                     session, tenant=tenant, recipient_id=recipient, status=status, after=seq or 0, limit=limit
                 )
-        lines = tuple(map(_line_of, rows[:limit]))
-        return Page(lines=lines, next_cursor=str(lines[-1].seq) if len(rows) > limit else None)
+        lines = tuple(map(_line_of, first_of(rows, limit)))
+        return Page(lines=lines, next_cursor=str(lines[-1].seq) if len(rows) > len(lines) else None)
 
     async def read_after(
         self, recipient: UUID, seq: int, *, tenant: str = DEFAULT_TENANT, limit: int = PAGE_MAX

@@ -3,7 +3,7 @@
 -- holds is left alone. The second lock is for whoever cancels: the row shows them nothing while it is held, and by this
 -- one they know that it runs.
 WITH locked AS (
-    SELECT j.id, j.payload, j.cancel_requested_at
+    SELECT j.id, j.payload, j.cursor, j.cancel_requested_at
     FROM timebell.jobs j
     WHERE j.id = :id::uuid AND j.version = :version::integer
         AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND j.cancel_requested_at IS NULL
@@ -19,7 +19,7 @@ WITH locked AS (
                 AND earlier.step_order < j.step_order))
     FOR UPDATE SKIP LOCKED
 )
-SELECT l.id, l.payload::text,
+SELECT l.id, l.payload::text, l.cursor::text,
     l.cancel_requested_at IS NOT NULL OR l.id IN (SELECT r.job_id FROM timebell.cancel_requests r) AS is_cancel_requested,
     pg_advisory_xact_lock_shared(hashtextextended('timebell.attempt ' || l.id, 0)) IS NULL AS is_unseen
 FROM locked l

@@ -1,1 +1,1 @@
-SELECT payload::text FROM timebell.jobs WHERE id = :id::uuid AND version = :version::integer
+SELECT payload::text, cursor::text FROM timebell.jobs WHERE id = :id::uuid AND version = :version::integer
