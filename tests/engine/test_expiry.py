@@ -169,7 +169,7 @@ async def test_jobs_that_are_overdue_run_oldest_first_and_no_more_at_once_than_a
 ) -> None:
     diary = Diary()
     at_once: list[int] = []
-    async with harness(database_url.url, [diary.app()], concurrency=100) as h:
+    async with harness(database_url.url, [diary.app()], concurrency=100, tenant_share=1) as h:
         diary.clock = h.clock
         assert h.bell.settings.sweep_seconds <= 0.5
         async with h.bell.transaction() as tx:

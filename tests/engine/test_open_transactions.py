@@ -46,7 +46,7 @@ async def test_an_open_cancel_of_one_job_does_not_stall_the_end_of_a_thousand(
 ) -> None:
     """Failure 8: the statement for all of them waited for the one row until the caller made up its mind."""
     crowd = Crowd("plain", outcome)
-    node = await cluster.node([crowd.app], concurrency=JOBS)
+    node = await cluster.node([crowd.app], concurrency=JOBS, tenant_share=1)
     counters = node.engine.worker.counters
     ids = await crowd.enqueue(node)
     write = node.stage.hold("before", "finish_jobs" if outcome is None else "retry_jobs")
@@ -69,7 +69,7 @@ async def test_a_job_whose_open_cancel_is_committed_stays_cancelled(
     cluster: Cluster, owner: Owner, caller: Any
 ) -> None:
     crowd = Crowd("plain")
-    node = await cluster.node([crowd.app], concurrency=JOBS)
+    node = await cluster.node([crowd.app], concurrency=JOBS, tenant_share=1)
     ids = await crowd.enqueue(node)
     write = node.stage.hold("before", "finish_jobs")
     await node.passes_until(write.reached.is_set)
@@ -90,7 +90,7 @@ async def test_an_open_cancel_of_one_job_does_not_stall_the_start_of_a_thousand(
 ) -> None:
     """Failure 8, for the start: the one row is left out and looked at again."""
     crowd = Crowd("external")
-    node = await cluster.node([crowd.app], concurrency=JOBS)
+    node = await cluster.node([crowd.app], concurrency=JOBS, tenant_share=1)
     ids = await crowd.enqueue(node, delay=timedelta(seconds=30))
     await lock(caller, node, ids[500])
     cluster.clock.move(timedelta(seconds=30))
@@ -110,7 +110,7 @@ async def test_a_key_that_a_caller_holds_does_not_stall_the_others(
 ) -> None:
     """Failure 8, beside the row: the job is free, and its key, which the finish releases, is not."""
     crowd = Crowd("plain")
-    node = await cluster.node([crowd.app], concurrency=JOBS)
+    node = await cluster.node([crowd.app], concurrency=JOBS, tenant_share=1)
     await crowd.enqueue(node)
     async with node.bell.transaction() as tx:
         keyed = await node.bell.enqueue(tx, "t.act", key="k")
@@ -186,7 +186,7 @@ async def test_a_finish_that_is_not_committed_yet_does_not_let_the_job_be_read_a
 ) -> None:
     """What goes around a held row is a transaction; a read before its commit still finds what it deletes."""
     crowd = Crowd("plain")
-    node = await cluster.node([crowd.app], concurrency=JOBS)
+    node = await cluster.node([crowd.app], concurrency=JOBS, tenant_share=1)
     ids = await crowd.enqueue(node)
     write = node.stage.hold("before", "finish_jobs")
     await node.passes_until(write.reached.is_set)
