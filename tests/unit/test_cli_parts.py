@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from timebell.cli.check import _report
-from timebell.cli.printing import plain, print_fields, print_line, print_table, text
+from timebell.cli.printing import error_line, plain, print_fields, print_line, print_table, text
 from timebell.kernel.insights_records import JobLine
 from timebell.logs import without_passwords
 
@@ -106,3 +106,22 @@ def test_a_check_reports_the_late_and_the_early() -> None:
 def test_a_check_without_a_job_that_ran_has_no_figures() -> None:
     report = _report(10, 1.0, [replace(LINE, state="expired", started_at=None)])
     assert (report.finished, report.p50_ms, report.max_ms) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (None, None),
+        ("timed out after 30 s", "timed out after 30 s"),
+        (
+            "NameError: name 'gest' is not defined\n  File \"/srv/app/office.py\", line 12, in ring\n    call(gest)",
+            "NameError: name 'gest' is not defined (office.py:12)",
+        ),
+        (
+            'KeyError: 7\n  File "/srv/a.py", line 1, in one\n    two()\n  File "C:\\b.py", line 22, in two\n    x[7]',
+            "KeyError: 7 (b.py:22)",
+        ),
+    ],
+)
+def test_an_error_in_a_table_is_one_line_with_its_place(error: str | None, line: str | None) -> None:
+    assert error_line(error) == line

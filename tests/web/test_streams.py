@@ -355,6 +355,7 @@ class TestBrowsers:
             async with listening(site, INBOX, actor=ada, headers=BROWSER) as refused:
                 await sent_away(refused, "too_many_streams")
                 assert refused.last_retry >= 30_000
+            assert site.surface.requests.counts["GET", INBOX, 429] == 1
 
     async def test_who_comes_while_the_database_is_away_comes_again(
         self, site: Site, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,8 @@ class FailureLog:
             if now - known.told_at >= _REMIND_SECONDS:
                 self._remind(cause, known)
             return
+        if known is not None:
+            self._let_go(cause, known)
         self._known[cause] = _Known(now, now, words)
         self._known.move_to_end(cause)
         if len(self._known) > _CAUSES_MAX:

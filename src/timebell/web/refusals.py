@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STREAM_TYPE: Final = "text/event-stream"
+# Where a request keeps the status that its refusal would have had.
+REFUSED: Final = "refused"
 TOKEN_EXPIRED: Final = "token_expired"  # noqa: S105  (a code)
 _RETRY_SECONDS: Final = 2
 _HEADERS: Final = {
@@ -34,6 +36,7 @@ def refusal(scope: Scope, problem: Problem, correlation_id: str) -> Response:
         return problem.response(correlation_id)
     from starlette.responses import Response
 
+    scope.setdefault("state", {})[REFUSED] = problem.status
     seconds = int(problem.headers.get("retry-after", _RETRY_SECONDS))
     end = farewell(problem.code, retry_seconds=seconds, detail=problem.detail)
     return Response(end, media_type=STREAM_TYPE, headers=_HEADERS)

@@ -11,6 +11,7 @@ from timebell.clock import Clock
 from timebell.kernel.tallies import DURATION_SECONDS, Spread
 from timebell.kernel.tracing import is_traced, traced
 from timebell.logs import Logger
+from timebell.web.refusals import REFUSED
 
 log = Logger("timebell.web")
 
@@ -57,6 +58,7 @@ class Watched:
                 await self._inner(scope, receive, sending)
         finally:
             route, method = route_of(scope), scope["method"]
+            status = scope.get("state", {}).get(REFUSED, status)
             self._tally.counts[method, route, status] += 1
             if not is_stream:
                 self._tally.durations[route].note(self._clock.monotonic() - began)
