@@ -91,6 +91,13 @@ def test_tenants_are_made_by_hand_and_have_keys_of_their_own(used_folder: Path, 
     assert (status, [each["tenant"] for each in listed["data"]]) == (200, ["acme"])
     listed = answer("tenants", "list", "--data", used_folder)["data"]
     assert [each["tenant"] for each in listed] == ["acme", "default"]
+    given = answer("tenants", "quotas", "acme", "--set", "pending_jobs=7", "--data", used_folder)
+    assert {"name": "pending_jobs", "limit": 7, "used": 0, "is_own": True} in given
+    assert {"name": "pending_jobs", "limit": 7, "used": 0, "is_own": True} in ask(
+        process, "/v1/usage", key["key"]
+    )[1]["quotas"]
+    back = answer("tenants", "quotas", "acme", "--reset", "pending_jobs", "--data", used_folder)
+    assert {"name": "pending_jobs", "limit": 1_000_000, "used": 0, "is_own": False} in back
     unknown = command("keys", "create", "x", "--tenant", "nobody", "--data", used_folder)
     assert (unknown.returncode, "no tenant nobody" in unknown.stderr) == (1, True)
 

@@ -18,7 +18,11 @@ import pytest_asyncio
 from timebell.db.queries import load_queries
 from timebell.testing.database import TestDatabase
 
-QUERIES = {**load_queries("timebell.kernel.sql"), **load_queries("timebell.notify.sql")}
+QUERIES = {
+    **load_queries("timebell.kernel.sql"),
+    **load_queries("timebell.notify.sql"),
+    **load_queries("timebell.web.sql"),
+}
 # By which column of its index each of them finds the place.
 PLACES = [
     ("list_unfinished", "id"),
@@ -62,3 +66,12 @@ async def test_a_list_begins_where_it_is_told(api: asyncpg.Connection[Any], name
     plan = orjson.loads(await api.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned ({anything})"))[0]["Plan"]
     found = list(conditions(plan))
     assert any(re.search(rf"\b{column}\b.*InitPlan", condition) for condition in found), found
+
+
+async def test_what_a_tenant_has_is_counted_past_no_other(api: asyncpg.Connection[Any]) -> None:
+    query = QUERIES["read_usage"]
+    await api.execute(f"PREPARE planned AS {query.text}")
+    anything = ", ".join(["NULL"] * len(query.parameters))
+    plan = orjson.loads(await api.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned ({anything})"))[0]["Plan"]
+    found = [condition for condition in conditions(plan) if re.search(r"\btenant = \$", condition)]
+    assert len(found) == 3, list(conditions(plan))
