@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
+from timebell.cli.tenants import _sender
 from timebell.errors import InvalidInput
 from timebell.notify.senders import as_approved, as_written, unapproved
 
@@ -76,3 +78,11 @@ def test_a_name_goes_with_its_address() -> None:
         "email_name": "A bank",
     }
     assert as_approved("default", sender, ()) == sender
+
+
+def test_what_the_command_takes_for_a_sender() -> None:
+    assert _sender("email=example.org") == ("email", "example.org")
+    assert _sender("sms=A=B") == ("sms", "A=B")
+    for text in ("example.org", "fax=1", "email="):
+        with pytest.raises(click.BadParameter, match="give KIND=VALUE"):
+            _sender(text)
