@@ -18,7 +18,7 @@ from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Registry, Timebell
-from timebell.rules.rate import SECOND_US, lease_starts
+from timebell.rules.rate import SECOND_US, STRETCH, lease_starts
 from timebell.testing import ManualClock
 from timebell.testing.database import TestDatabase
 
@@ -102,15 +102,15 @@ async def pass_time(
 @pytest.mark.req("U-8", "J-0.1", "J-0.2", "J-1.3")
 @pytest.mark.parametrize("burst", [1, 10])
 async def test_a_rate_holds_over_three_nodes_and_is_reached(cluster: Cluster, burst: int) -> None:
-    """Six hundred due at once at fifty a second: twelve seconds, and no second with more than its share."""
+    """Six hundred due at once at fifty a second: some thirteen seconds, and no second with more than its share."""
     starts = Starts(cluster.clock)
     nodes = await three_nodes(cluster, starts.app(Queue(name="q", rate=50, burst=burst)))
     await enqueue(nodes[0], 600)
     begin = cluster.clock.now
-    await pass_time(cluster, nodes, 13 * SECOND)
+    await pass_time(cluster, nodes, 14 * SECOND)
     assert len(starts.at) == len(starts.begun) == 600
     assert busiest_second(starts.at) <= 50 + burst - 1
-    assert 11 * SECOND <= max(starts.at) - begin <= 12.5 * SECOND
+    assert 11 * SECOND <= max(starts.at) - begin <= 13.2 * SECOND
     assert min(node.engine.worker.counters.done for node in nodes) > 20, "a node went without"
 
 
@@ -137,10 +137,10 @@ async def test_three_thousand_jobs_take_a_minute_at_fifty_a_second(cluster: Clus
     nodes = await three_nodes(cluster, starts.app(Queue(name="q", rate=50)))
     await enqueue(nodes[0], 3_000)
     begin = cluster.clock.now
-    await pass_time(cluster, nodes, 62 * SECOND)
+    await pass_time(cluster, nodes, 66 * SECOND)
     assert len(starts.begun) == 3_000
     assert busiest_second(starts.at) <= 50
-    assert 59 * SECOND <= max(starts.at) - begin <= 61 * SECOND
+    assert 59 * SECOND <= max(starts.at) - begin <= 65 * SECOND
 
 
 @pytest.mark.req("U-8")
@@ -206,7 +206,7 @@ async def _compare(url: str, rate: float, burst: int, asks: Sequence[tuple[int, 
                 expected = lease_starts(
                     now_us=(clock.now - EPOCH) // timedelta(microseconds=1),
                     next_free_us=next_free_us,
-                    per_second=rate,
+                    per_second=rate / STRETCH,
                     burst=burst,
                     wanted=wanted,
                     window_us=window_us,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.support import Owner
+from tests.engine.support import Cluster, Owner
+from timebell.engine.executor import Executor
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Cancel, Enqueue, Handler, Job, Outcome
 from timebell.kernel.app import HandlerFunction
@@ -30,7 +31,7 @@ async def enqueue(h: Harness, number: int = 1, kind: str = "t.run") -> None:
 async def test_they_run_in_threads_at_the_same_time(
     database_url: TestDatabase, owner: Owner, mode: Any
 ) -> None:
-    """Four meet at a barrier: one after the other they never would."""
+    """Four meet at a barrier: one after the other they never would. The fifth thread is left for other tenants."""
     meeting = threading.Barrier(4)
     threads: set[int] = set()
 
@@ -39,10 +40,10 @@ async def test_they_run_in_threads_at_the_same_time(
         threads.add(threading.get_ident())
 
     app = App(name="t", handlers={"t.run": Handler(run=run, mode=mode)})
-    async with harness(database_url.url, [app], threads=4) as h:
+    async with harness(database_url.url, [app], threads=5) as h:
         await enqueue(h, 8)
         await h.run_due()
-    assert len(threads) == 4
+    assert len(threads) >= 4
     assert threading.get_ident() not in threads
     assert len(await owner.log("done")) == 8
 
@@ -161,3 +162,67 @@ def test_a_transactional_handler_must_be_async() -> None:
 
     with pytest.raises(ConfigurationError, match="async def"):
         Handler(run=run, mode="transactional")
+
+
+@pytest.mark.req("U-3")
+async def test_what_has_no_thread_yet_is_not_started_and_can_be_cancelled(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """Two threads and ten jobs: eight wait, and of those a cancel is answered and kept."""
+    may_end, begun = threading.Event(), set[int]()
+
+    def run(job: Job) -> None:
+        begun.add(job.payload["number"])
+        assert may_end.wait(DEADLINE_SECONDS)
+
+    app = App(name="t", handlers={"t.run": Handler(run=run, mode="external")})
+    node = await cluster.node([app], threads=2)
+    async with node.bell.transaction() as tx:
+        jobs = [Enqueue(kind="t.run", payload={"number": n}, key=str(n)) for n in range(10)]
+        await node.bell.enqueue_many(tx, jobs)
+    try:
+        await node.passes_until(lambda: len(begun) == 2)
+        assert await owner.value("SELECT count(*) FROM timebell.jobs WHERE started_by IS NOT NULL") == 2
+        cancelled = set(range(10)) - begun
+        async with node.bell.transaction() as tx:
+            for number in cancelled:
+                [answer] = await node.bell.cancel(tx, kind="t.run", key=str(number))
+                assert answer.answer == "cancelled"
+    finally:
+        may_end.set()
+    await node.run_due()
+    assert not begun & cancelled
+    assert await owner.jobs() == []
+
+
+@pytest.mark.req("U-2", "U-3")
+async def test_what_waited_for_a_thread_does_not_begin_when_the_lease_is_over(
+    cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only thread is taken up by an attempt whose time was over. Another node may have begun the job meanwhile."""
+    may_end, begun = threading.Event(), list[int]()
+
+    def run(job: Job) -> None:
+        begun.append(job.payload["number"])
+        assert may_end.wait(DEADLINE_SECONDS)
+
+    app = App(name="t", handlers={"t.run": Handler(run=run, mode="external", timeout=MINUTE)})
+    node = await cluster.node([app], threads=1)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.run", payload={"number": 1})
+    try:
+        await node.passes_until(lambda: begun == [1])
+        # Chosen while there seemed to be a thread.
+        monkeypatch.setattr(Executor, "is_out_of_threads", False)
+        cluster.clock.move(MINUTE)
+        await node.engine.beat()
+        async with node.bell.transaction() as tx:
+            second = await node.bell.enqueue(tx, "t.run", payload={"number": 2})
+        running = node.engine.worker.attempts.running
+        await node.passes_until(lambda: {entry.id for entry in running} == {second.id})
+        await owner.expire_lease(node.incarnation)
+        node.engine.node._start_until = float("-inf")
+    finally:
+        may_end.set()
+    await node.passes_until(lambda: not node.engine.worker.attempts.running)
+    assert begun == [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -176,3 +177,34 @@ async def test_a_server_that_is_gone_does_not_fail_the_caller(
     await database.close()
     bell.wakeups.hint([(1, NOW)])
     await bell.wakeups.close()
+
+
+class _Broken:
+    """A connection that broke in the middle of something."""
+
+    def __init__(self) -> None:
+        self.is_terminated = False
+
+    def is_closed(self) -> bool:
+        return False
+
+    async def fetchval(self, *_: object, **__: object) -> object:
+        raise asyncpg.InternalClientError("got result for unknown protocol state 3")
+
+    def terminate(self) -> None:
+        self.is_terminated = True
+
+
+async def test_a_connection_that_broke_in_the_middle_is_listened_on_anew(database_url: TestDatabase) -> None:
+    database = await Database.open(database_url.url, size=2)
+    wakeups = Wakeups(database)
+    broken: Any = _Broken()
+    wakeups._connection = broken
+    try:
+        await wakeups.listen()
+        assert broken.is_terminated
+        assert wakeups.is_listening
+        assert wakeups._connection is not broken
+    finally:
+        await wakeups.close()
+        await database.close()

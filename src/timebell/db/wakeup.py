@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncpg
 
+from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Database
 from timebell.db.queries import Query
 
@@ -119,7 +120,7 @@ class Wakeups:
             else:
                 text = encode(self._waiting)
                 self._waiting.clear()
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*DATABASE_ERRORS):
                 await self._database.run(_NOTIFY, name=WAKEUP, text=text)
 
     @property
@@ -145,7 +146,7 @@ class Wakeups:
             is_read_only = await self._connection.fetchval(
                 "SHOW transaction_read_only", timeout=_ANSWER_SECONDS
             )
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DATABASE_ERRORS:
             is_read_only = "on"
         if is_read_only == "on":
             self._connection.terminate()
@@ -163,5 +164,5 @@ class Wakeups:
             await self._sending
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*DATABASE_ERRORS):
                 await connection.close(timeout=2.0)

@@ -17,8 +17,9 @@ from structlog.contextvars import bind_contextvars
 
 from timebell.db.failures import CONNECTION_ERRORS
 from timebell.engine.apart import apart
-from timebell.engine.executor import Executor, NotToBeHad
+from timebell.engine.executor import Executor
 from timebell.engine.failure_log import describe
+from timebell.engine.gate import NotToBeHad
 from timebell.engine.held import Entry
 from timebell.engine.running import Running
 from timebell.engine.settler import Settler
@@ -210,7 +211,7 @@ class Attempts:
         in a transaction needs none of this.
         """
         for running in self.running.values():
-            if running.activity is not None and running.handler.mode == "plain":
+            if running.has_begun and running.handler.mode == "plain":
                 running.entry.adopt(epochs, incarnation)
 
     def unmarked_slots(self, *, running_for: float = 0.0) -> set[int]:

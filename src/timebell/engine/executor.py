@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +16,9 @@ import orjson
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Row
 from timebell.engine.failure_log import FailureLog, describe
+from timebell.engine.gate import Gate, NotToBeHad
 from timebell.engine.held import Entry
+from timebell.engine.limits import Limits
 from timebell.engine.node import Node
 from timebell.engine.running import Running
 from timebell.engine.settler import fence
@@ -31,6 +31,7 @@ from timebell.engine.settling import (
     retry_columns,
 )
 from timebell.engine.store import EngineStore
+from timebell.engine.threads import Threads
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
 from timebell.kernel.bell import Timebell
@@ -48,10 +49,6 @@ _IDLE_TOO_LONG = (
 )
 
 
-class NotToBeHad(Exception):
-    """Somebody else holds the job, or it is no longer as it was read."""
-
-
 class _Undo(Exception):
     """Leaves a transaction without committing it."""
 
@@ -66,6 +63,7 @@ class Executor:
         node: Node,
         timekeeper: Timekeeper,
         destinations: Destinations,
+        limits: Limits,
     ) -> None:
         settings = bell.settings
         self._bell = bell
@@ -83,11 +81,17 @@ class Executor:
         )
         # Asked once: it stands in the way of every job.
         self._is_traced = is_traced()
-        self._threads = ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="timebell")
+        self.thread_count = settings.threads
+        self._threads = Threads(settings.threads)
+        self._gate = Gate(node, limits, self._threads, timekeeper)
 
     def close(self) -> None:
         self.failures.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+
+    @property
+    def is_out_of_threads(self) -> bool:
+        return self._threads.is_full
 
     async def run(self, running: Running) -> Settlement:
         """A plain or external attempt."""
@@ -113,6 +117,7 @@ class Executor:
         try:
             async with self._database.transaction() as session:
                 tx = Transaction(session, entry.pair[0], running_job=entry.id)
+                running.is_lost = session.is_lost
                 # Before the last answer that the server gave: it counts from there, and answers may be read late.
                 began = asyncio.get_running_loop().time()
                 try:
@@ -255,12 +260,13 @@ class Executor:
 
     async def _call(self, running: Running, job: Job) -> Outcome | None:
         handler = running.handler
+        if not self._gate.lets_through(running):
+            await self._gate.wait(running)
+        running.has_begun = True
         try:
             if handler.is_async:
                 return await handler.run(job)  # type: ignore[misc, no-any-return]
-            loop = asyncio.get_running_loop()
-            context = contextvars.copy_context()
-            answer = await loop.run_in_executor(self._threads, context.run, _answer, handler, job)
+            answer = await self._threads.run(_answer, handler, job)
             if isinstance(answer, _Raised):
                 raise answer.error
             # A function that only hands an awaitable on, as a lambda may, is awaited after all.

@@ -80,6 +80,7 @@ class Entry:
         """Go on under another life of the node, to which the slot belongs now. One that bears a mark goes by that."""
         if self.slot in epochs and not self.may_be_marked:
             self.incarnation, self.epoch = incarnation, epochs[self.slot]
+            self.is_visited = False
 
     @property
     def is_left_behind(self) -> bool:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from uuid import UUID
 from zlib import crc32
 
 from timebell.db.pool import Database, Session
 from timebell.engine.node import Node
+from timebell.engine.pace import Pace
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
+from timebell.rules.rate import TOLERANCE_US
 from timebell.rules.sharing import share_permits
 
-# Starts are leased this far ahead, by a node that went without a little further, and lapse this long after their
-# instant: a frozen node that wakes up can start at most what it had leased for one window.
+# Starts are leased this far ahead, by a node that went without a little further.
 _WINDOW = timedelta(milliseconds=200)
+# A job whose start has to be marked first is chosen so long before its instant.
+_LEAD = timedelta(milliseconds=100)
+# One that was chosen and finds no instant is looked at again later.
+_PATIENCE_SECONDS = 1.0
+# Where no answer of the database came quickly, its clock is known less well than an instant must be met. Half of what
+# may be late is left for that, and no more, or nothing would ever begin.
+_UNCERTAINTY_MAX = timedelta(microseconds=TOLERANCE_US // 2)
 _MISSES_MAX = 4
 _PERMITS_EVERY_SECONDS = 0.05
 _LIMITS_EVERY_SECONDS = 5.0
@@ -32,7 +41,7 @@ class QueueLimit:
 
     has_rate: bool
     has_permits: bool
-    starts: deque[datetime] = field(default_factory=deque)
+    pace: Pace = field(default_factory=Pace)
     ask_again_at: datetime | None = None
     misses: int = 0
     held: int = 0
@@ -49,13 +58,23 @@ class QueueLimit:
 class Limits:
     """Answers how many jobs of each limited queue may start, and keeps starts and permits in supply."""
 
-    def __init__(self, database: Database, store: EngineStore, node: Node, timekeeper: Timekeeper) -> None:
+    def __init__(
+        self,
+        database: Database,
+        store: EngineStore,
+        node: Node,
+        timekeeper: Timekeeper,
+        *,
+        on_wait: Callable[[], None],
+    ) -> None:
         self._database = database
         self._store = store
         self._node = node
         self._timekeeper = timekeeper
         self._queues: dict[str, QueueLimit] = {}
         self._read_at = float("-inf")
+        self._on_wait = on_wait
+        self.is_stopping = False
 
     async def refresh(self, session: Session) -> None:
         """Learn which queues are limited; asked now and then, for an operator may change a limit."""
@@ -64,7 +83,7 @@ class Limits:
         self._read_at = self._timekeeper.monotonic()
         rows = {row["name"]: row for row in await self._store.read_limits(session)}
         for name in self._queues.keys() - rows.keys():
-            del self._queues[name]
+            self._queues.pop(name).pace.wake_all()
         for name, row in rows.items():
             has_rate, has_permits = row["rate_per_second"] is not None, row["concurrency"] is not None
             known = self._queues.get(name)
@@ -76,39 +95,94 @@ class Limits:
     def budgets(self, now: datetime) -> dict[str, int]:
         """How many jobs of each limited queue may start now."""
         budgets = {}
+        lead = timedelta(0) if self._timekeeper.is_fixed else _LEAD
         for name, limit in self._queues.items():
-            while limit.starts and limit.starts[0] < now - _WINDOW:
-                limit.starts.popleft()
-            permits = min(limit.held, limit.share) - limit.in_use
-            ripe = sum(1 for at in limit.starts if at <= now) if limit.has_rate else permits
-            budgets[name] = min(ripe, permits) if limit.has_permits else ripe
+            permits = starts = min(limit.held, limit.share) - limit.in_use
+            if limit.has_rate:
+                limit.pace.lapse(self._latest())
+                limit.pace.ripe = limit.pace.count(now)
+                starts = limit.pace.count(now + lead)
+            budgets[name] = min(starts, permits) if limit.has_permits else starts
         return budgets
+
+    def reserve(self, id: UUID, queue: str, *, is_marked: bool) -> bool:
+        """Reserve one of the instants of a queue that has a rate; one that begins at once needs a ripe one."""
+        limit = self._queues.get(queue)
+        if limit is None or not limit.has_rate:
+            return True
+        if not is_marked and limit.pace.ripe <= 0:
+            return False
+        limit.pace.ripe -= 1
+        limit.pace.reserved.add(id)
+        return True
+
+    def give_up(self, id: UUID, queue: str) -> None:
+        """It does not begin after all."""
+        limit = self._queues.get(queue)
+        if limit is not None:
+            limit.pace.reserved.discard(id)
 
     def started(self, queue: str) -> None:
         limit = self._queues.get(queue)
         if limit is not None:
-            if limit.has_rate and limit.starts:
-                limit.starts.popleft()
             limit.in_use += 1
 
-    def ended(self, queue: str) -> None:
+    def ended(self, id: UUID, queue: str) -> None:
         limit = self._queues.get(queue)
         if limit is not None:
+            limit.pace.reserved.discard(id)
             limit.in_use = max(0, limit.in_use - 1)
+
+    def is_paced(self, queue: str) -> bool:
+        limit = self._queues.get(queue)
+        return limit is not None and limit.has_rate
+
+    async def instant(self, id: UUID, queue: str) -> bool:
+        """Spend an instant on a job whose handler begins as soon as this answers; False where none comes soon."""
+        until = self._timekeeper.monotonic() + _PATIENCE_SECONDS
+        while (limit := self._queues.get(queue)) is not None and limit.has_rate:
+            if limit.pace.spend(id, self._timekeeper.now(), self._latest()):
+                return True
+            if self.is_stopping or self._timekeeper.is_fixed or self._timekeeper.monotonic() >= until:
+                return False
+            waiter = asyncio.get_running_loop().create_future()
+            limit.pace.waiters.append((until, waiter))
+            self._on_wait()
+            await waiter
+        return True
+
+    def wake(self) -> None:
+        """Let those go on whose instant has come."""
+        for limit in self._queues.values():
+            if limit.pace.waiters:
+                now, monotonic = self._timekeeper.now(), self._timekeeper.monotonic()
+                limit.pace.wake(now, self._latest(), monotonic)
+
+    def stop(self) -> None:
+        """Nothing begins any more."""
+        self.is_stopping = True
+        for limit in self._queues.values():
+            limit.pace.wake_all()
+
+    def _latest(self) -> datetime:
+        return min(self._timekeeper.latest(), self._timekeeper.now() + _UNCERTAINTY_MAX)
 
     def lost(self) -> None:
         """The node began a new life: the permits of the old one are gone."""
         for limit in self._queues.values():
             limit.held = limit.share = 0
-            limit.starts.clear()
+            limit.pace.clear()
 
     def next_start(self, ready: Mapping[str, int], now: datetime) -> datetime | None:
         """The next instant at which a waiting job may start or more starts may be asked for."""
         instants: list[datetime] = []
         for name, limit in self._queues.items():
-            if limit.has_rate and ready.get(name):
-                instants += limit.starts
-                instants += [limit.ask_again_at] if limit.ask_again_at is not None else []
+            if not limit.has_rate or not (ready.get(name) or limit.pace.waiters):
+                continue
+            instants += limit.pace.starts
+            if not self._timekeeper.is_fixed:
+                instants += (at - _LEAD for at in limit.pace.starts)
+            instants += [limit.ask_again_at] if limit.ask_again_at is not None else []
         return min((instant for instant in instants if instant > now), default=None)
 
     def waits_for_permits(self, ready: Mapping[str, int]) -> bool:
@@ -123,6 +197,10 @@ class Limits:
         budgets = self.budgets(now)
         return any(budgets.get(name, 1) > 0 for name in ready)
 
+    def waits_for_instants(self) -> bool:
+        """Whether something was chosen and waits for its instant, or would give up soon."""
+        return any(limit.pace.waiters for limit in self._queues.values())
+
     def is_short(self, ready: Mapping[str, int], now: datetime) -> bool:
         """Whether `supply` has something to ask for."""
         return any(
@@ -132,7 +210,7 @@ class Limits:
         )
 
     def _wants_starts(self, limit: QueueLimit, ready: int, now: datetime) -> bool:
-        if not limit.has_rate or ready <= len(limit.starts):
+        if not limit.has_rate or ready + len(limit.pace.reserved) <= len(limit.pace.starts):
             return False
         return limit.ask_again_at is None or limit.ask_again_at <= now
 
@@ -154,7 +232,8 @@ class Limits:
         for name, limit in list(self._queues.items()):
             waiting = ready.get(name, 0)
             if self._wants_starts(limit, waiting, now):
-                await self._lease_starts(name, limit, waiting - len(limit.starts))
+                wanted = waiting + len(limit.pace.reserved) - len(limit.pace.starts)
+                await self._lease_starts(name, limit, wanted)
             if self._wants_permits(limit, waiting):
                 await self._share_permits(name, limit, waiting)
 
@@ -167,7 +246,7 @@ class Limits:
             limit.ask_again_at = self._timekeeper.now() + _WINDOW
             return
         first, spacing = row["first_at"], timedelta(microseconds=row["spacing_us"])
-        limit.starts.extend(first + spacing * number for number in range(row["granted"]))
+        limit.pace.take(first, spacing, row["granted"], row["told_at"])
         # Whoever got some asks again when half a window is left, whoever got nothing as soon as it may, and the
         # longer it went without, the further ahead it may look. So every node has its turn.
         limit.misses = 0 if row["granted"] else min(limit.misses + 1, _MISSES_MAX)

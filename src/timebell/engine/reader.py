@@ -213,9 +213,12 @@ class Reader:
             return False
         return self._next() is not None
 
-    def has_revisit(self) -> bool:
-        """Whether something is to be looked at again now."""
-        return any(at <= self._timekeeper.monotonic() for at, _, _ in self._revisits)
+    def has_work(self) -> bool:
+        """Whether something is to be read, or to be looked at again, now."""
+        now = self._timekeeper.monotonic()
+        if self.is_wanted() or self._held.can_take_overflow():
+            return True
+        return any(at <= now for at, _, _ in self._revisits)
 
     def _next(self) -> Scan | None:
         for scan in (self._hinted, self._coming, self._recent, *self._overflowed, self._full):

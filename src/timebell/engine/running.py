@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,8 +25,11 @@ class Running:
     timeout_seconds: float
     is_marked: bool = False
     launched_at: float = 0.0
+    has_begun: bool = False
     has_timed_out: bool = False
     has_answered: bool = False
     is_interrupted: bool = False
     activity: asyncio.Task[None] | None = None
     error: BaseException | None = None
+    # Whether the transaction is gone that it is to run in.
+    is_lost: Callable[[], bool] = lambda: False

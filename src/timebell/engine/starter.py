@@ -14,6 +14,7 @@ from timebell.db.pool import Database
 from timebell.engine.attempts import Attempts
 from timebell.engine.background import Background
 from timebell.engine.executor import Executor
+from timebell.engine.gate import FRESH_SECONDS
 from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
 from timebell.engine.node import Node
@@ -30,9 +31,6 @@ from timebell.kernel.kinds_alive import KindsAlive
 _CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
 _SUSPECTS_MAX = 4
-# What waited in memory for longer may have been cancelled or replaced long ago. It is longer than the read-ahead unless
-# that was set to more; then plain jobs are marked too, which takes longer, and a cancel is kept all the same.
-_FRESH_SECONDS = 2.0
 
 
 class Starter:
@@ -80,12 +78,18 @@ class Starter:
         self._suspects = Probation(_SUSPECTS_MAX, timekeeper.monotonic, places.share)
         self._cautious = Turnstile(_CAUTIOUS_MAX, places.share)
         self._transactional = Turnstile(transactional_max, places.share)
+        self._threads = Turnstile(executor.thread_count, places.share)
         # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
         self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
         self._fresh_since = 0.0
         self.marking_count = 0
         self.is_stopping = False
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self.is_stopping = True
+        self._limits.stop()
 
     def admit(self, entry: Entry) -> bool:
         """Whether there is room for one more job of this sort; if so, it is taken.
@@ -106,13 +110,19 @@ class Starter:
             return True
         until = ownership.suspect_until
         entry.is_cautious = until is not None and _is_cautious(entry, handler, until)
+        queue = entry.pair[1]
+        if not self._limits.reserve(entry.id, queue, is_marked=self._must_mark(entry, handler)):
+            return False
         is_admitted = self._has_place(entry, handler)
+        if not is_admitted:
+            self._limits.give_up(entry.id, queue)
         self._admitted_count += is_admitted
         return is_admitted
 
     def _has_place(self, entry: Entry, handler: Handler) -> bool:
         crash_count = entry.row["crash_count"]
-        if not crash_count and not entry.is_cautious and handler.mode != "transactional":
+        is_simple = handler.is_async and handler.mode != "transactional"
+        if not crash_count and not entry.is_cautious and is_simple:
             return not self._solitude.holds_back()
         if crash_count == _CRASHES_MAX - 1:
             is_quiet = not (self._admitted_count or self.marking_count or len(self._attempts))
@@ -126,12 +136,20 @@ class Starter:
         if care is not None and not care.enter(entry):
             self._transactional.leave(entry)
             return False
+        # Its start is not marked before there is a thread for it: what is marked counts as running.
+        if not handler.is_async and (self._executor.is_out_of_threads or not self._threads.enter(entry)):
+            self._transactional.leave(entry)
+            if care is not None:
+                care.leave(entry)
+            return False
+        if care is not None:
+            entry.enclosure = care
         return True
 
     def begin(self, entries: list[Entry], now: datetime) -> None:
         """Begin these, which were admitted, each in its own way."""
         self._admitted_count = 0
-        self._fresh_since = self._timekeeper.monotonic() - _FRESH_SECONDS
+        self._fresh_since = self._timekeeper.monotonic() - FRESH_SECONDS
         self._solitude.round_ends()
         marked: list[Entry] = []
         for entry in entries:
@@ -149,6 +167,7 @@ class Starter:
         ending = _ending(entry, handler, now)
         if ending is not None:
             self._places.leave(entry.pair[0])
+            self._limits.give_up(entry.id, entry.pair[1])
             self._leave(entry)
             self._settler.add(ending)
             return
@@ -181,15 +200,16 @@ class Starter:
 
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
-        self._limits.ended(entry.pair[1])
+        self._limits.ended(entry.id, entry.pair[1])
         self._places.leave(entry.pair[0])
         if entry.enclosure is not None:
             self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
         """A suspect keeps its place until its end is written: the next one may be what the node dies of."""
-        # A suspect that is transactional had a place there as well.
+        # A suspect that is transactional, or needs a thread, had a place there as well.
         self._transactional.leave(entry)
+        self._threads.leave(entry)
         if not self._settler.is_settling(entry):
             self.vacate(entry)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
 from timebell.kernel.statements import Columns, Statements
+from timebell.rules.rate import STRETCH
 
 # Whoever acts on slots of its own alone need not say that it visits none.
 _NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
@@ -223,7 +224,9 @@ class EngineStore(Statements):
         return await self._run(session, "read_limits")
 
     async def lease_starts(self, session: Session, *, queue: str, wanted: int, window_us: int) -> Row | None:
-        rows = await self._run(session, "lease_starts", queue=queue, wanted=wanted, window_us=window_us)
+        rows = await self._run(
+            session, "lease_starts", queue=queue, wanted=wanted, window_us=window_us, stretch=STRETCH
+        )
         return rows[0] if rows else None
 
     async def lock_permits(self, session: Session, *, queue: str) -> int | None:

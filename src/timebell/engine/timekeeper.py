@@ -29,8 +29,9 @@ class Timekeeper:
         self._store = Store(clock)
         self.monotonic = clock.monotonic
         # When each answer came, and what the database's clock would have said at this clock's zero.
-        self._origins: deque[tuple[float, datetime]] = deque()
+        self._origins: deque[tuple[float, datetime, datetime]] = deque()
         self._origin: datetime | None = None
+        self._latest_origin: datetime | None = None
         self._set_back_by = float("-inf")
 
     async def anchor(self, session: Session) -> datetime:
@@ -61,8 +62,9 @@ class Timekeeper:
         # What was known when the question was sent does not grow old while the answer is waited for.
         while self._origins and self._origins[0][0] < asked - _KEPT_SECONDS:
             self._origins.popleft()
-        self._origins.append((received, _origin(now, received)))
-        self._origin = max(origin for _, origin in self._origins)
+        self._origins.append((received, _origin(now, received), _origin(now, asked)))
+        self._origin = max(origin for _, origin, _ in self._origins)
+        self._latest_origin = min(latest for _, _, latest in self._origins)
 
     def now(self) -> datetime:
         fixed = self._clock.sql_now()
@@ -71,6 +73,20 @@ class Timekeeper:
         if self._origin is None:
             raise RuntimeError("the clock was asked before it was anchored")
         return self._origin + timedelta(seconds=self._clock.monotonic())
+
+    def latest(self) -> datetime:
+        """The latest that the database's clock can say now: no answer was given before its question was sent."""
+        fixed = self._clock.sql_now()
+        if fixed is not None:
+            return fixed
+        if self._latest_origin is None:
+            raise RuntimeError("the clock was asked before it was anchored")
+        return self._latest_origin + _DRIFT + timedelta(seconds=self._clock.monotonic())
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the clock stands still until somebody moves it, so that nothing comes of waiting."""
+        return self._clock.sql_now() is not None
 
     @property
     def is_anchored(self) -> bool:

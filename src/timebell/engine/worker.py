@@ -40,7 +40,6 @@ _UNPARK_MAX = 1_000
 _CANCELS_MAX = 1_000
 _FLUSHES_MAX = 2
 _PARKS_MAX = 4
-_LONG_USE_SECONDS = 1.0
 
 
 class Worker:
@@ -62,10 +61,10 @@ class Worker:
         self._batch = settings.batch
         self._reader = Reader(store, node, self.held, timekeeper, settings)
         self.read_on = self._reader.read_on
-        self._limits = Limits(bell.database, store, node, timekeeper)
+        self._limits = Limits(bell.database, store, node, timekeeper, on_wait=self.woken.set)
         self._breakers = Breakers(bell.database, store, bell.chance)
         destinations = BreakerDestinations(self._breakers, node, timekeeper)
-        self._executor = Executor(bell, store, node, timekeeper, destinations)
+        self._executor = Executor(bell, store, node, timekeeper, destinations, self._limits)
         self._settler = Settler(
             bell.database,
             store,
@@ -120,6 +119,7 @@ class Worker:
     async def tick(self) -> float:
         """One pass. Answers in how many seconds the next is due, if nothing wakes it before."""
         self.attempts.watch()
+        self._limits.wake()
         if self._settler.is_ready():
             self.background.begin("settle", self._settler.flush, most=_FLUSHES_MAX)
         if self._marks.is_ready():
@@ -183,7 +183,7 @@ class Worker:
         start = self._limits.next_start(ready, now)
         if start is not None:
             waits.append((start - now).total_seconds())
-        if self._limits.waits_for_permits(ready):
+        if self._limits.waits_for_permits(ready) or self._limits.waits_for_instants():
             waits.append(0.05)
         return max(0.0, min(waits))
 
@@ -288,7 +288,7 @@ class Worker:
         return slots - self.attempts.unmarked_slots() - self._settler.slots_in_use()
 
     def slots_in_long_use(self) -> set[int]:
-        return self.attempts.unmarked_slots(running_for=_LONG_USE_SECONDS) | self._settler.stuck_slots()
+        return self.attempts.unmarked_slots(running_for=1.0) | self._settler.stuck_slots()
 
     def nodes_died(self) -> None:
         self._reader.sweep_everything()
@@ -308,8 +308,10 @@ class Worker:
         self.woken.set()
 
     def _refused(self, entry: Entry) -> None:
-        """It may still be owed: begun in an earlier life of the node, say, whose slot has had another owner since."""
-        self._reader.revisit(entry.slot, entry.run_at, 0.0)
+        """It may still be owed, begun in an earlier life of the node. Where the slot seems ours, a beat may be due."""
+        ours = self._node.owned.get(entry.slot)
+        is_ours = ours is not None and entry.epoch == ours.epoch
+        self._reader.revisit(entry.slot, entry.run_at, LOOK_AGAIN_SECONDS if is_ours else 0.0)
         self.woken.set()
 
     def _not_begun(self, entry: Entry) -> None:
@@ -376,9 +378,7 @@ class Worker:
 
     def has_work(self) -> bool:
         """Whether another pass would read, begin or write something now."""
-        if self._reader.is_wanted() or self._settler.is_ready() or self._marks.is_ready():
-            return True
-        if self._reader.has_revisit() or self.held.can_take_overflow():
+        if self._reader.has_work() or self._settler.is_ready() or self._marks.is_ready():
             return True
         ready, now = self.held.ready_counts(), self._timekeeper.now()
         return self._limits.is_short(ready, now) or self._limits.has_room(ready, now)
@@ -391,7 +391,7 @@ class Worker:
 
     def stop_starting(self) -> None:
         """Begin nothing more; what runs goes on and is settled."""
-        self._starter.is_stopping = True
+        self._starter.stop()
         self._bell.wakeups.unsubscribe(self.hint)
         self.slots_leaving(_EVERY_SLOT)
 

@@ -19,6 +19,12 @@ from timebell.rules.backoff import check_range
 
 SECOND_US = 1_000_000
 
+# A start happens at its instant or a little later. Instants are so much further apart that a second which begins with
+# late ones and ends with punctual ones holds no more than the rate. What is left of the difference is for the way from
+# the last look at the clock to the first line of the handler.
+STRETCH = 1.06
+TOLERANCE_US = 50_000
+
 PER_SECOND_MIN = 1 / 86_400
 PER_SECOND_MAX = 1_000_000.0
 BURST_MAX = 100_000

@@ -15,9 +15,10 @@ from typing import Any
 
 import asyncpg
 
+from tests.acceptance.faults.load import QUEUES
 from tests.acceptance.faults.node import CLOCK, HISTORY, MIGRATIONS, NODE
 from tests.history import HistoryFile, Mode, Op, Record
-from timebell import App, Handler, Job, Outcome, Queue, Retry, Timebell
+from timebell import App, Handler, Job, Outcome, Retry, Timebell
 
 Handling = Callable[[Job], Awaitable[Outcome | None]]
 
@@ -58,6 +59,11 @@ class Scribe:
             raise
         finally:
             self._write("end", job, await instant(), answer=answer)
+
+    def run_in_thread(self, job: Job, mode: Mode) -> None:
+        self._write("start", job, datetime.now(UTC), due_at=job.due_at, attempt=job.attempt, mode=mode)
+        time.sleep(job.payload.get("takes_ms", 0) / 1000)
+        self._write("end", job, datetime.now(UTC), answer="done")
 
     def _write(self, op: Op, job: Job, at: datetime, **facts: Any) -> None:
         record = Record(
@@ -110,11 +116,15 @@ def handlers() -> dict[str, Handler]:
 
         return run
 
+    def told_in_thread(job: Job) -> None:
+        scribe.run_in_thread(job, "external")
+
     return {
         "faults.plain": Handler(run=told("plain", act)),
         "faults.external": Handler(run=told("external", act), mode="external"),
+        "faults.thread": Handler(run=told_in_thread, mode="external"),
         "faults.transactional": Handler(run=told("transactional", write_effect), mode="transactional"),
     }
 
 
-app = App(name="faults", handlers=handlers(), queues=[Queue(name="faults")], migrations=MIGRATIONS)
+app = App(name="faults", handlers=handlers(), queues=QUEUES, migrations=MIGRATIONS)

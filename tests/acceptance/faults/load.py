@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 from tests.acceptance.faults.node import MIGRATIONS
 from tests.history import HistoryFile, Mode, Op, Record
-from timebell import App, Enqueue, Handler, Job, Timebell, running
+from timebell import App, Enqueue, Handler, Job, Queue, Timebell, running
 from timebell.config import Settings
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.errors import DatabaseUnavailable
 
 MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
+QUEUES = (Queue(name="faults"), Queue(name="paced", rate=200), Queue(name="narrow", concurrency=5))
 CALLER = "caller"
 _UNKNOWN = (*DATABASE_ERRORS, DatabaseUnavailable)
 _ASK_AGAIN_SECONDS = 60.0
@@ -41,16 +42,19 @@ class Owed:
     due_at: datetime
     payload: dict[str, Any] = field(default_factory=dict)
     tenant: str = "default"
+    queue: str | None = None
+    in_thread: bool = False
 
     @property
     def kind(self) -> str:
-        return f"faults.{self.mode}"
+        return "faults.thread" if self.in_thread else f"faults.{self.mode}"
 
     def enqueue(self) -> Enqueue:
         return Enqueue(
             kind=self.kind,
             payload=self.payload,
             due_at=self.due_at,
+            queue=self.queue,
             key=self.name,
             key_lifetime=_KEY_LIFETIME,
         )
@@ -131,7 +135,8 @@ async def _elsewhere(_: Job) -> None:
 async def asking(url: str, owner_url: str, history: HistoryFile, **settings: Any) -> AsyncIterator[Load]:
     """The verbs in this process, without an engine. The schema is brought up to date."""
     handlers = {f"faults.{mode}": Handler(run=_elsewhere, mode=mode) for mode in MODES}
-    app = App(name="faults", handlers=handlers, migrations=MIGRATIONS)
+    handlers["faults.thread"] = Handler(run=_elsewhere, mode="external")
+    app = App(name="faults", handlers=handlers, queues=QUEUES, migrations=MIGRATIONS)
     chosen = Settings(database_url=url, owner_url=owner_url, **settings)
     async with running(app, settings=chosen, engine=False) as bell:
         yield Load(bell, history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -114,3 +115,10 @@ def _idle(
             since = max(since, min(begin, fault_ends))
         since = max(since, end)
     return longest.total_seconds()
+
+
+def busiest_second(records: Iterable[Record]) -> int:
+    """The most starts in any half-open second, over all nodes; those that begin with a start are enough to look at."""
+    starts = sorted(each.invoked_at for each in records if each.op == "start")
+    second = timedelta(seconds=1)
+    return max((bisect_left(starts, at + second) - rank for rank, at in enumerate(starts)), default=0)

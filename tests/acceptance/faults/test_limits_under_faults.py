@@ -1,0 +1,103 @@
+"""Limits of a queue hold over all nodes, whatever is done to them and to the way to the database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.acceptance.faults.conftest import MakeStage
+from tests.acceptance.faults.load import Load, Owed, asking
+from tests.acceptance.faults.measures import busiest_second
+from tests.acceptance.faults.proxy import Proxy
+from tests.acceptance.faults.servers import served
+from tests.acceptance.faults.stage import Stage
+from tests.history import Mode
+from tests.history import load as load_history
+
+NODES = ("ada", "bob", "cem")
+RATE = 200
+How = Literal["plain", "external", "transactional", "thread"]
+
+
+async def backlog(load: Load, how: How, count: int, **payload: int) -> None:
+    """So many jobs of the queue with the rate, all of them late."""
+    mode: Mode = "external" if how == "thread" else how
+    late = datetime.now(UTC) - timedelta(minutes=1)
+    jobs = [
+        Owed(
+            name=f"{how}-{number}",
+            mode=mode,
+            in_thread=how == "thread",
+            due_at=late,
+            queue="paced",
+            payload=dict(payload),
+        )
+        for number in range(count)
+    ]
+    for first in range(0, count, 1_000):
+        await load.enqueue(jobs[first : first + 1_000])
+
+
+async def kill_and_cut(stage: Stage, proxy: Proxy, seconds: float) -> None:
+    """Kill nodes, cut and stall the way to the database, one after the other."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        at = datetime.now(UTC)
+        match stage.chance.choice(["kill", "cut", "stall"]):
+            case "kill":
+                name = stage.chance.choice(NODES)
+                stage.kill(name)
+                await stage.start(name, is_ready=False)
+            case "cut":
+                proxy.abort()
+                stage.fault("cut", "database", at, at)
+            case _:
+                proxy.pause()
+                await asyncio.sleep(0.7)
+                proxy.resume()
+                stage.fault("stall", "database", at, datetime.now(UTC))
+        await asyncio.sleep(1 + 2 * stage.chance.random())
+
+
+@pytest.mark.slow
+@pytest.mark.req("U-8", "J-0.2", "J-1.3")
+@pytest.mark.parametrize("how", ["plain", "external", "transactional", "thread"])
+@pytest.mark.parametrize("is_disturbed", [False, True])
+async def test_no_second_holds_more_starts_than_the_rate(
+    make_stage: MakeStage, place: Path, how: How, is_disturbed: bool
+) -> None:
+    seconds = 30
+    async with (
+        served(place / "server") as server,
+        Proxy("127.0.0.1", server.port) as proxy,
+    ):
+        stage = make_stage(
+            seed=80,
+            url=server.url(port=proxy.port),
+            owner_url=server.url("owner"),
+            admin_url=server.url("admin"),
+            lease_seconds=3.0,
+            TIMEBELL_THREADS="32",
+        )
+        async with asking(server.url(), stage.owner_url, stage.history) as load:
+            await backlog(load, how, RATE * (seconds + 15))
+            await stage.start(*NODES)
+            begun = len(load_history(stage.file))
+            if is_disturbed:
+                await kill_and_cut(stage, proxy, seconds)
+            else:
+                await asyncio.sleep(seconds)
+            records = load_history(stage.file)
+            for name in NODES:
+                stage.kill(name)
+        busiest = busiest_second(records)
+        starts = sum(each.op == "start" for each in records[begun:])
+        stage.note(f"{how}: {busiest} in the busiest second, {starts} in {seconds} s")
+        assert busiest <= RATE
+        if not is_disturbed:
+            assert starts >= 0.8 * RATE * seconds, "the rate was not reached"
