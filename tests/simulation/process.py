@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
@@ -21,6 +21,7 @@ from timebell.engine import Engine, attempts, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Registry, Timebell
+from timebell.kernel.aside import Threads, Turns
 from timebell.kernel.audit import Audit
 from timebell.notify import Notify
 
@@ -64,8 +65,16 @@ def stretched_loops() -> Iterator[None]:
         altered(EngineStore, "bury_nodes", AGES),
         altered(EngineStore, "read_nodes", AGES),
         patch.object(Audit, "seal", _no_seals),
+        patch.object(Turns, "run", _at_once),
+        patch.object(Threads, "run", _at_once),
     ):
         yield
+
+
+async def _at_once(_: object, tenant: str, work: Callable[[], Any], *, most: int | None = None) -> Any:
+    """Virtual time stands still while something is computed. Threads, and turns of the loop that are cut by processor
+    time, would make two runs of a seed differ."""
+    return work()
 
 
 async def _no_seals(_: Audit) -> int:
