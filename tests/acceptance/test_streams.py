@@ -171,12 +171,13 @@ async def test_what_the_client_has_is_what_the_table_has(
                 process = await server.start()
             await source
             await until(partial(client.has_more_than, told - 1), 120, "everything")
+            # It may have had everything before the last kill, and comes back all the same.
+            await until(lambda: client.connections > kills, 60, "the client to come back")
         finally:
             following.cancel()
             source.cancel()
         lines = await notify.inbox.read_after(person, 0)
         lines += await notify.inbox.read_after(person, len(lines))
     assert client.seen == [line.seq for line in lines] == list(range(1, told + 1))
-    assert client.connections > kills
     assert client.reasons["stopping"] >= kills / 2
     assert process.stop() == 0, process.words
