@@ -65,6 +65,7 @@ def _end(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -
         "versions": [1],
         "states": ["dead"],
         "attempts": [1],
+        "cut_offs": [False],
         **{name: [None] for name in ("reasons", "error_classes", "errors", "fingerprints", "started_ats")},
     }
     return store.end_jobs(session, columns=columns, fence=fence)
