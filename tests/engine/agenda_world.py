@@ -116,7 +116,7 @@ class World:
                     App(
                         name="p",
                         handlers={
-                            "p.plain": Handler(run=self._run, **options),
+                            "p.plain": Handler(run=self._run, mode="plain", **options),
                             "p.external": Handler(run=self._run, mode="external", **options),
                             "p.inside": Handler(run=self._run, mode="transactional", **options),
                             "p.ladder": Handler(run=self._climb, mode="transactional", **options),

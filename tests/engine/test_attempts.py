@@ -104,7 +104,7 @@ async def test_those_that_wait_for_their_turn_are_given_back_when_the_node_stops
             # As a stop does that cannot wait: some attempts run, the rest has not begun.
             h.engine.interrupt()
 
-    async with harness(database_url.url, [app(run=run)]) as h:
+    async with harness(database_url.url, [app(run=Handler(run=run, mode="plain"))]) as h:
         await enqueue(h, 20)
         await h.engine.worker.look_around()
         h.engine.worker.sweep()

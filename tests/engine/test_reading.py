@@ -17,7 +17,7 @@ from timebell.db.pool import Database, Row, Session
 from timebell.engine import reader
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
-from timebell.kernel import App, Enqueue, Job, Queue
+from timebell.kernel import App, Enqueue, Handler, Job, Queue
 from timebell.testing.database import TestDatabase
 
 SWEEP = timedelta(seconds=0.5)
@@ -266,7 +266,7 @@ async def test_a_backlog_is_read_as_it_is_worked_off(cluster: Cluster) -> None:
     async def act(_: Job) -> None:
         overflows.append(bool(node.engine.worker.held.overflow))
 
-    app = App(name="t", handlers={"t.act": act})
+    app = App(name="t", handlers={"t.act": Handler(run=act, mode="plain")})
     node = await cluster.node([app], concurrency=4, held_per_tenant_queue_max=50)
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(200)])
@@ -283,7 +283,7 @@ async def test_who_comes_behind_a_backlog_that_hardly_moves_is_read_a_moment_lat
         begun.append(job.queue)
         await may_end.wait()
 
-    app = App(name="t", handlers={"t.act": act}, queues=[Queue(name="other")])
+    app = App(name="t", handlers={"t.act": Handler(run=act, mode="plain")}, queues=[Queue(name="other")])
     node = await cluster.node([app], concurrency=4, tenant_share=1)
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(60)])

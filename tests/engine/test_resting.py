@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.support import Cluster
-from timebell.kernel import App, Job
+from timebell.kernel import App, Handler, Job
 
 
 async def test_a_node_rests_while_a_long_sweep_goes_on(cluster: Cluster) -> None:
@@ -35,7 +35,7 @@ async def test_a_node_rests_while_all_its_writes_are_under_way(cluster: Cluster,
     async def act(job: Job) -> None:
         ran.append(job.id)
 
-    node = await cluster.node([App(name="t", handlers={"t.act": act})])
+    node = await cluster.node([App(name="t", handlers={"t.act": Handler(run=act, mode="plain")})])
     worker = node.engine.worker
 
     def are_stuck(count: int) -> Callable[[], bool]:

@@ -78,6 +78,47 @@ async def test_a_cancel_that_comes_before_the_start_is_kept(
 
 
 @pytest.mark.req("U-3")
+async def test_a_bare_function_keeps_the_promise_of_cancel(cluster: Cluster, owner: Owner) -> None:
+    """Whoever has read nothing about modes has the one in which `cancelled` means that it does not start."""
+    ran: list[UUID] = []
+
+    async def act(job: Job) -> None:
+        ran.append(job.id)
+
+    node = await cluster.node([App(name="t", handlers={"t.act": act})])
+    async with node.bell.transaction() as tx:
+        id = (await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=1))).id
+    await node.turn()
+    assert len(node.engine.worker.held) == 1, (
+        "it is read already, and nobody tells the node of what comes now"
+    )
+    assert (await cancel(node.bell, id)).answer == "cancelled"
+    cluster.clock.move(timedelta(seconds=1))
+    await node.turn()
+    assert ran == []
+
+
+@pytest.mark.req("U-1")
+async def test_a_bare_function_is_run_again_after_a_crash(cluster: Cluster, owner: Owner) -> None:
+    stage, ran = Stage(), list[UUID]()
+
+    async def act(job: Job) -> None:
+        await stage.before("the effect")
+        ran.append(job.id)
+
+    app = App(name="t", handlers={"t.act": act})
+    node = await cluster.node([app])
+    async with node.bell.transaction() as tx:
+        id = (await node.bell.enqueue(tx, "t.act")).id
+    await node.run_until(stage.hold("before", "the effect"))
+    await cluster.kill(node)
+    other = await cluster.node([app])
+    await other.run_due()
+    assert ran == [id]
+    assert [row["state"] for row in await owner.log()] == ["pending", "done"]
+
+
+@pytest.mark.req("U-3")
 async def test_a_cancel_that_comes_after_the_start_says_too_late(cluster: Cluster, owner: Owner) -> None:
     """Failure 4: the mark is written, and nothing of the job is seen outside yet."""
     bench = Bench("external")

@@ -239,7 +239,7 @@ def test_a_step_that_is_never_due_is_refused(step: Step, anchor: datetime | None
             "run: a transactional handler must be `async def`",
         ),
         ({"on_uncertain": "ignore"}, "on_uncertain: must be 'retry' or 'dead'"),
-        ({"destination": "smtp"}, "destination: only an external handler has one"),
+        ({"mode": "plain", "destination": "smtp"}, "destination: only an external handler has one"),
     ],
 )
 def test_a_handler_that_cannot_be_run_as_declared_is_refused(options: dict[str, Any], text: str) -> None:
@@ -258,7 +258,7 @@ def test_a_registry_knows_what_its_apps_bring() -> None:
     office = App(name="office", handlers={"office.ring": Handler(run=ring, queue="mail")})
     registry = Registry([booking, office])
     assert registry.handler("office.ring") == Handler(run=ring, queue="mail")
-    assert registry.handler("booking.ring") == Handler(run=ring_at_once)
+    assert registry.handler("booking.ring") == Handler(run=ring_at_once, mode="external")
     assert (registry.handler("office.ring").is_async, registry.handler("booking.ring").is_async) == (
         True,
         False,

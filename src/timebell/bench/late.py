@@ -60,7 +60,9 @@ async def late(*, rate: int, seconds: int, future: int, data: Path | None = None
 
 async def run_rate(ground: Ground, *, rate: int, seconds: int) -> Lateness:
     noted = Lateness()
-    bell = await ground.open(App(name="bench", handlers={"bench.late": Handler(run=noted.handle)}))
+    bell = await ground.open(
+        App(name="bench", handlers={"bench.late": Handler(run=noted.handle, mode="plain")})
+    )
     engine = Engine(bell)
     noted.watch(engine)
     await engine.start()

@@ -35,16 +35,18 @@ DEFAULT_QUEUE = "default"
 class Handler:
     """How jobs of one kind are run.
 
+    `external`, unless you choose another: it may reach outside, so the start is marked first, what was answered
+    `cancelled` does not start, and a crash in between is known as uncertain; `on_uncertain` says whether to try again,
+    which is the default, or to wait for an operator.
     `transactional`: effect and completion are one transaction on `job.tx`; the effect happens exactly once.
-    `external`: it reaches outside, so the start is marked first, a cancel answers truthfully, and a crash in
-    between is known as uncertain; `on_uncertain` says whether to try again or to wait for an operator.
-    `plain`: nothing is written before it runs; the fastest, and it may run again after a crash.
+    `plain`, for speed: nothing is written before it runs, so that it may still run in the instant of its cancel, and
+    run again after a crash.
 
     `destination` names what an external handler depends on; its breaker opens when that keeps failing.
     """
 
     run: HandlerFunction
-    mode: Mode = "plain"
+    mode: Mode = "external"
     queue: str = DEFAULT_QUEUE
     timeout: timedelta | None = None
     retry: RetryPolicy | None = None
@@ -75,7 +77,7 @@ class Handler:
 class App:
     """A frozen record of what an app brings; what is absent is absent.
 
-    A handler given as a bare function runs as a plain one. `on_declare` is run when a process that pays starts, after
+    A bare function runs as an external handler. `on_declare` is run when a process that pays starts, after
     the kinds and queues are known: an app ships its templates there. `on_erase` is run in the transaction in which a
     recipient is erased, by whose id it finds what the app keeps about that person. `on_export` answers with that: so
     many rows as JSON has them, and one more if there are more, those behind an id and in the order of their `id`.

@@ -34,7 +34,7 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
         name="notify",
         handlers={
             DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE),
-            APPLY_REPORTS: Handler(run=apply_reports, queue=REPORTS_QUEUE),
+            APPLY_REPORTS: Handler(run=apply_reports, mode="plain", queue=REPORTS_QUEUE),
             TAKE_TURNS: Handler(run=take_turns, mode="transactional", queue=TURNS_QUEUE, retry=_FOR_LONG),
         },
         queues=[

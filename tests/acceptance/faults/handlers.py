@@ -120,7 +120,7 @@ def handlers() -> dict[str, Handler]:
         scribe.run_in_thread(job, "external")
 
     return {
-        "faults.plain": Handler(run=told("plain", act)),
+        "faults.plain": Handler(run=told("plain", act), mode="plain"),
         "faults.external": Handler(run=told("external", act), mode="external"),
         "faults.thread": Handler(run=told_in_thread, mode="external"),
         "faults.transactional": Handler(run=told("transactional", write_effect), mode="transactional"),

@@ -16,8 +16,8 @@ APP = App(
     name="reminders",
     migrations="timebell.apps.reminders.migrations",
     handlers={
-        KEEP_TASKS: Handler(run=handlers.keep_tasks, queue=QUEUE),
-        SILENCE: Handler(run=handlers.silence, queue=QUEUE),
+        KEEP_TASKS: Handler(run=handlers.keep_tasks, mode="plain", queue=QUEUE),
+        SILENCE: Handler(run=handlers.silence, mode="plain", queue=QUEUE),
     },
     guards={IS_OPEN: is_open},
     queues=[Queue(name=QUEUE)],
