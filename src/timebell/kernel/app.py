@@ -39,8 +39,8 @@ class Handler:
     `cancelled` does not start, and a crash in between is known as uncertain; `on_uncertain` says whether to try again,
     which is the default, or to wait for an operator.
     `transactional`: effect and completion are one transaction on `job.tx`; the effect happens exactly once.
-    `plain`, for speed: nothing is written before it runs, so that it may still run in the instant of its cancel, and
-    run again after a crash.
+    `plain`, for speed: nothing is written before it runs, so that it may still begin up to two seconds after its
+    cancel, and run again after a crash.
 
     `destination` names what an external handler depends on; its breaker opens when that keeps failing.
     """
