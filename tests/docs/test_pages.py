@@ -108,3 +108,11 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 def test_headings_in_examples_do_not_count() -> None:
     assert headings("### One\n```\n### Two\n```\n#### Three\n### Four  \n", 3) == ["One", "Four"]
+
+
+def test_decisions_are_numbered_in_the_order_of_writing() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    numbers = [int(record.name[:4]) for record in records]
+    assert numbers == list(range(1, len(numbers) + 1)), "two records met; give yours the next free number"
+    for record in records:
+        assert record.read_text(encoding="utf-8").startswith(f"# {record.name[:4]}. "), record.name

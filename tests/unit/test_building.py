@@ -137,7 +137,11 @@ LATER = timedelta(seconds=12)
             "smtp",
             Smtp,
             Traits(
-                channels=frozenset({"email"}), rate_per_second=3.0, timeout=LATER, when_uncertain="nothing"
+                channels=frozenset({"email"}),
+                rate_per_second=3.0,
+                timeout=LATER,
+                marks_handover=True,
+                when_uncertain="nothing",
             ),
         ),
         (
@@ -149,12 +153,19 @@ LATER = timedelta(seconds=12)
                 reports=True,
                 rate_per_second=9.0,
                 timeout=LATER,
+                marks_handover=True,
             ),
         ),
         (
             "sendgrid",
             SendGrid,
-            Traits(channels=frozenset({"email"}), reports=True, rate_per_second=9.0, timeout=LATER),
+            Traits(
+                channels=frozenset({"email"}),
+                reports=True,
+                rate_per_second=9.0,
+                timeout=LATER,
+                marks_handover=True,
+            ),
         ),
         (
             "infobip",
@@ -165,12 +176,19 @@ LATER = timedelta(seconds=12)
                 reports=True,
                 rate_per_second=9.0,
                 timeout=LATER,
+                marks_handover=True,
             ),
         ),
         (
             "webpush",
             WebPush,
-            Traits(channels=frozenset({"push"}), when_uncertain="retry", is_per_host=True, timeout=LATER),
+            Traits(
+                channels=frozenset({"push"}),
+                when_uncertain="retry",
+                is_per_host=True,
+                timeout=LATER,
+                marks_handover=True,
+            ),
         ),
         (
             "webhook",
@@ -181,6 +199,7 @@ LATER = timedelta(seconds=12)
                 rate_per_second=9.0,
                 is_per_host=True,
                 timeout=LATER,
+                marks_handover=True,
             ),
         ),
         ("apprise", Apprise, Traits(channels=frozenset({"sms"}), timeout=LATER)),

@@ -148,8 +148,9 @@ def revoke_key(
     show_default=True,
     help="How many secrets of before are still believed.",
 )
+@json_option
 @place_options
-def rotate_secret(keep: int, config: Path | None, data: Path | None) -> None:
+def rotate_secret(keep: int, as_json: bool, config: Path | None, data: Path | None) -> None:
     """Let an embedded server sign with a new secret from its next start on. On another one, set secret_key anew."""
     settings = settings_of(config, data)
     if settings.secret_key is not None or settings.database_url is not None:
@@ -162,4 +163,7 @@ def rotate_secret(keep: int, config: Path | None, data: Path | None) -> None:
         raise ConfigurationError(f"data: {folder.path} has no secret yet; `timebell up` makes one there")
     with folder.explained():
         folder.rotate_secret_key(kept=keep)
+    if as_json:
+        print_json({"kept": keep})
+        return
     print_line("There is a new secret. Start every process of Timebell on this folder again to sign with it.")
