@@ -49,6 +49,11 @@ class Stage:
         self.counts: Counter[str] = Counter()
         self._holds: list[Hold] = []
         self._failures: list[tuple[Moment, str, BaseException]] = []
+        self._death = asyncio.Event()
+
+    def die(self) -> None:
+        """The process is gone: whoever is held hears of nothing but its broken connection, now and from here on."""
+        self._death.set()
 
     def hold(self, moment: Moment, name: str) -> Hold:
         hold = Hold(moment, name)
@@ -67,6 +72,8 @@ class Stage:
         await self._pass("after", name)
 
     async def _pass(self, moment: Moment, name: str) -> None:
+        if self._death.is_set():
+            raise ConnectionResetError("its process was killed")
         for failure in self._failures:
             if failure[:2] == (moment, name):
                 self._failures.remove(failure)
@@ -74,8 +81,18 @@ class Stage:
         for hold in self._holds:
             if (hold.moment, hold.name) == (moment, name):
                 self._holds.remove(hold)
-                await hold.stop()
+                await self._stop_at(hold)
                 return
+
+    async def _stop_at(self, hold: Hold) -> None:
+        held, death = asyncio.ensure_future(hold.stop()), asyncio.ensure_future(self._death.wait())
+        try:
+            await asyncio.wait((held, death), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            held.cancel()
+            death.cancel()
+        if self._death.is_set():
+            raise ConnectionResetError("its process was killed")
 
 
 class Owner:
@@ -200,6 +217,7 @@ class ClusterNode:
             going_on.add(self._driving)  # type: ignore[arg-type]
         for each in going_on:
             each.cancel()
+        self.stage.die()
         await asyncio.gather(*going_on, return_exceptions=True)
         self.engine.worker.close()
         # Waits until each is gone, and with it the locks of whatever it had not committed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,32 @@ async def test_a_critical_flood_leaves_turns_to_ordinary_jobs(database_url: Test
     assert len(order) == 1_040
     last = max(number for number, tenant in enumerate(order) if tenant == "quiet")
     assert last < 40 + 40 + 64 + 40, f"{last} began before the last of them"
+
+
+@pytest.mark.req("U-15")
+async def test_threads_that_hang_are_not_all_there_are(database_url: TestDatabase) -> None:
+    over, ran, begun = threading.Event(), list[str](), list[int]()
+
+    def wait(job: Job) -> None:
+        begun.append(1)
+        over.wait(60)
+
+    def tell(job: Job) -> None:
+        ran.append(job.tenant)
+
+    app = App(name="t", handlers={"t.hang": Handler(run=wait), "t.tell": Handler(run=tell)})
+    async with harness(database_url.url, [app], threads=8) as h:
+        try:
+            await h.engine.beat()
+            await enqueue(h, "hangs", "t.hang", 30)
+            await passes(h, lambda: len(begun) == 7)
+            await enqueue(h, "quiet", "t.tell", 2)
+            await passes(h, lambda: len(ran) == 2)
+            assert len(begun) == 7
+        finally:
+            over.set()
+        await h.run_due()
+    assert len(begun) == 30
 
 
 async def test_the_share_of_a_tenant_is_a_setting(database_url: TestDatabase) -> None:

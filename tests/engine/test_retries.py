@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -213,7 +214,9 @@ async def test_whatever_a_handler_raises_is_a_failure_of_that_job_alone(
     assert well.numbers == [1] * len(errors)
     assert attempts.numbers == [1] * len(errors) + [2] * len(errors)
     failed = await owner.log("pending")
-    assert {row["error"].split(":")[0] for row in failed} == {type(error).__name__ for error in errors}
+    assert {re.split(r"[:\n]", row["error"])[0] for row in failed} == {
+        type(error).__name__ for error in errors
+    }
 
 
 @pytest.mark.parametrize("mode", MODES)

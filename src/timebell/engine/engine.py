@@ -67,6 +67,8 @@ class Engine:
             is_alone=is_alone,
             kinds=bell.registry.handlers,
         )
+        # What an app enqueues before the first beat will find this node alive.
+        bell.kinds_alive.note(frozenset(bell.registry.handlers))
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
         self.planner = Planner(bell)
         self.pruner = Pruner(bell, self.store, Audit(bell.database, bell.clock))
