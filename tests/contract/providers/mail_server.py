@@ -99,9 +99,10 @@ async def mail_server(
     port: int = 0,
     starttls: ssl.SSLContext | None = None,
     tls: ssl.SSLContext | None = None,
+    server: MailServer | None = None,
     **options: Any,
 ) -> AsyncIterator[MailServer]:
-    server = MailServer()
+    server = MailServer() if server is None else server
     listening = await asyncio.get_running_loop().create_server(
         lambda: _Peer(server, tls_context=starttls, authenticator=server.authenticate, **options),
         "127.0.0.1",
