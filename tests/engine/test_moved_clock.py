@@ -164,7 +164,8 @@ async def test_what_a_handler_asks_of_a_limited_queue_begins_at_that_instant(
     assert begun[0] == due_at
     gaps = [after - before for before, after in pairwise(begun)]
     # A little further apart than the rate says, because a start may come a little after its instant.
-    assert len(gaps) == 2 and all(100_000 <= gap / timedelta(microseconds=1) <= 107_000 for gap in gaps)
+    assert len(gaps) == 2
+    assert all(100_000 <= gap / timedelta(microseconds=1) <= 107_000 for gap in gaps)
 
 
 @pytest.mark.req("U-10")
