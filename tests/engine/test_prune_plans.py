@@ -24,6 +24,7 @@ QUERIES = {
 INDEXES = {
     "prune_agendas": "agendas_updated",
     "prune_api_keys": "api_keys_ended",
+    "prune_breakers": "breakers_age",
     "prune_dead_jobs": "dead_jobs_age",
     "prune_digests": "digests_closing",
     "prune_keys": "job_keys_expiry",
@@ -66,6 +67,8 @@ FILL = f"""
         at + CASE WHEN n % 50 > 0 THEN 9 ELSE 0 END * interval '1 day' FROM made;
     INSERT INTO timebell.dead_jobs (id, tenant, queue, kind, due_at, version, attempt, crash_count, priority, urgency,
         payload, created_at, died_at) SELECT id, tenant, 'x', 'x', at, 1, 1, 0, 0, 'normal', '{{}}', at, at FROM made;
+    INSERT INTO timebell.breakers (destination, failure_count, open_seconds, open_until, updated_at)
+    SELECT 'host ' || n, 5, 30, at + CASE WHEN n % 50 > 0 THEN 9 ELSE 0 END * interval '1 day', at FROM made;
     INSERT INTO timebell.job_keys (tenant, kind, key, job_id, fingerprint, expires_at)
     SELECT tenant, 'x', n::text, id, 'x', at + CASE WHEN n % 50 > 0 THEN 9 ELSE 0 END * interval '1 day' FROM made;
     INSERT INTO timebell.jobs (id, tenant, queue, kind, subject, run_at, due_at, payload)
