@@ -212,8 +212,8 @@ class Sandbox:
                 await moved(instant)
 
         await advance(self.engine, self._clock, target, moved=noted)
-        await self._prune()
         after = await self._tally()
+        await self._prune()
         return Advanced(
             now=self._clock.now,
             ran=after.ran - before.ran,
