@@ -21,8 +21,8 @@ CROSS JOIN LATERAL (
     SELECT w.lane, w.notification_id, w.asked_at FROM timebell_notify.provider_waits w
     WHERE w.provider = :provider::text AND w.called_at IS NULL AND w.tenant = t.tenant AND w.lane = l.lane
         AND NOT w.notification_id = ANY (:tried::uuid[])
-        AND EXISTS (SELECT FROM timebell_notify.owed o WHERE o.tenant = w.tenant AND o.id = w.notification_id
-            AND NOT o.is_dead)
+        AND (SELECT true FROM timebell_notify.owed o WHERE o.tenant = w.tenant AND o.id = w.notification_id
+            AND NOT o.is_dead LIMIT 1)
     ORDER BY w.asked_at, w.notification_id LIMIT :each::integer
 ) f
 ORDER BY f.asked_at, f.notification_id
