@@ -35,10 +35,23 @@ class TurnStore(NotifyStore):
         return await self._run(session, "count_lines", provider=provider, tenants=tenants, most=most)
 
     async def read_lines(
-        self, session: Session, *, provider: str, tried: list[UUID], each: int, tenants_max: int
+        self,
+        session: Session,
+        *,
+        provider: str,
+        tried: list[UUID],
+        each: int,
+        tenants_max: int,
+        called_max: int,
     ) -> Sequence[Row]:
         return await self._run(
-            session, "read_lines", provider=provider, tried=tried, each=each, tenants_max=tenants_max
+            session,
+            "read_lines",
+            provider=provider,
+            tried=tried,
+            each=each,
+            tenants_max=tenants_max,
+            called_max=called_max,
         )
 
     async def call_waits(self, session: Session, *, provider: str, columns: Columns) -> None:

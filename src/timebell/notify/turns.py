@@ -31,6 +31,8 @@ PATIENCE: Final = timedelta(seconds=10)
 STUCK: Final = timedelta(seconds=5)
 # Nobody who waits is forgotten: it asks again by itself so long after its turn should have come.
 MARGIN: Final = timedelta(seconds=10)
+# Of one tenant, so many times what starts within the window may have been called and not have come.
+_OUTSTANDING: Final = 2
 _COUNTED_MAX: Final = 10_000
 _TENANTS_MAX: Final = 200
 _SWEPT_MAX: Final = 500
@@ -157,14 +159,15 @@ async def take_turns(job: Job) -> Outcome:
         return Done()
     if free <= now + WINDOW:
         room = pace.starts_within(WINDOW) - expected
-        await _call(job, store, provider, room, rate["turn"])
+        called_max = _OUTSTANDING * pace.starts_within(WINDOW)
+        await _call(job, store, provider, room, rate["turn"], called_max)
     is_through = swept["looked_at"] < _SWEPT_MAX
     # With a place of its own in the row, since a sweep may take several runs.
     cursor = {"after": None if is_through else str(swept["last"])}
     return Snooze(until=max(free - WINDOW, now + WINDOW), reason="somebody waits", cursor=cursor)
 
 
-async def _call(job: Job, store: TurnStore, provider: str, room: int, turn: int) -> None:
+async def _call(job: Job, store: TurnStore, provider: str, room: int, turn: int, called_max: int) -> None:
     """At most so many. One whose job just runs, or is held by another transaction, is left for the next time."""
     tried: list[UUID] = []
     called: list[tuple[str, UUID]] = []
@@ -173,7 +176,12 @@ async def _call(job: Job, store: TurnStore, provider: str, room: int, turn: int)
         if wanted <= 0:
             break
         rows = await store.read_lines(
-            job.tx.session, provider=provider, tried=tried, each=wanted, tenants_max=_TENANTS_MAX
+            job.tx.session,
+            provider=provider,
+            tried=tried,
+            each=wanted,
+            tenants_max=_TENANTS_MAX,
+            called_max=called_max,
         )
         lines: dict[str, Line[UUID]] = {}
         for row in rows:

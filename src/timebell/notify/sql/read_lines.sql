@@ -1,4 +1,6 @@
--- The first of each tenant that waits, with the tenants that had no turn for longest; not those that were tried in vain.
+-- The first of each tenant that waits, with the tenants that had no turn for longest; not those that were tried in vain. A
+-- tenant of which so many were called and have not come has its turn again when they have: all at once, they would keep the
+-- next tenant waiting.
 WITH RECURSIVE waiting AS (
     (SELECT w.tenant FROM timebell_notify.provider_waits w
     WHERE w.provider = :provider::text AND w.called_at IS NULL ORDER BY w.tenant LIMIT 1)
@@ -13,7 +15,9 @@ FROM (
     SELECT waiting.tenant, coalesce(turns.last_turn, 0) AS last_turn
     FROM waiting
     LEFT JOIN timebell_notify.provider_turns turns ON turns.provider = :provider::text AND turns.tenant = waiting.tenant
-    WHERE waiting.tenant IS NOT NULL
+    WHERE waiting.tenant IS NOT NULL AND :called_max::integer > (
+        SELECT count(*) FROM timebell_notify.provider_waits c
+        WHERE c.provider = :provider::text AND c.called_at IS NOT NULL AND c.tenant = waiting.tenant)
     ORDER BY last_turn, waiting.tenant LIMIT :tenants_max::integer
 ) t
 CROSS JOIN (VALUES (0), (1)) AS l(lane)
