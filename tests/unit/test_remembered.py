@@ -51,3 +51,19 @@ async def test_a_look_that_fails_is_taken_again() -> None:
     with pytest.raises(OSError, match="away"):
         await asked()
     assert await asked() == 2
+
+
+async def test_a_look_that_nobody_waits_for_any_more_is_taken_to_its_end() -> None:
+    gate = asyncio.Event()
+
+    async def look() -> list[int]:
+        await gate.wait()
+        return [1]
+
+    asked = Remembered(look, 60.0)
+    only = asyncio.create_task(asked())
+    await asyncio.sleep(0)
+    only.cancel()
+    await asyncio.wait([only])
+    gate.set()
+    assert await asked() is await asked()

@@ -1,7 +1,9 @@
-"""How much a tenant may have: what is too much is refused and writes nothing, and the others do not notice."""
+"""How much a tenant may have: what is too much is refused and writes nothing, many at once as well as
+one alone, and the others do not notice."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -165,3 +167,53 @@ async def test_the_metrics_count_refusals_without_naming_tenants(site: Site) -> 
     assert 'timebell_quota_refusals_total{quota="pending_jobs"} 1.0' in text
     assert 'timebell_tenants_near_quota{quota="pending_jobs"} 1.0' in text
     assert OTHER not in text
+
+
+async def test_a_process_that_just_started_lets_nobody_past_a_quota(database_url: TestDatabase) -> None:
+    """The first request of a tenant has it counted. Those that come meanwhile wait for the count, too."""
+    async with open_site(database_url, tenant_jobs_max=5, tenant_requests_per_minute=10) as site:
+        async with site.bell.transaction(tenant=OTHER) as tx:
+            for _ in range(5):
+                await site.bell.enqueue(tx, "office.ring", {})
+        answers = await asyncio.gather(*(enqueue(site) for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {429}
+        codes = [answer.json()["code"] for answer in answers]
+        assert codes.count("quota_exceeded") == 10
+        assert codes.count("rate_limited") == 10
+        assert await jobs_of(site) == 5
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/bulk"])
+async def test_what_stands_there_already_is_no_more(site: Site, path: str) -> None:
+    """A job that is stated again under its key writes nothing, so it may be stated at the quota, too."""
+    jobs = [{**JOB, "key": f"k{number}"} for number in range(5)]
+    assert (await site.post("/v1/jobs/bulk", {"jobs": jobs}, key=OTHER)).status_code == 200
+    move(site)
+    body = jobs[0] if path == "/v1/jobs" else {"jobs": jobs}
+    for _ in range(3):
+        assert (await site.post(path, body, key=OTHER)).status_code in (200, 201)
+    other = {**JOB, "key": "another"}
+    refused(
+        await site.post(path, other if path == "/v1/jobs" else {"jobs": [other]}, key=OTHER),
+        "pending_jobs",
+        5,
+    )
+
+
+async def test_single_jobs_that_come_together_are_refused_each_alone(site: Site) -> None:
+    answers = await asyncio.gather(*(site.post("/v1/jobs", JOB, key=OTHER) for _ in range(9)))
+    assert sorted(answer.status_code for answer in answers) == [201] * 5 + [429] * 4
+    assert await jobs_of(site) == 5
+
+
+async def test_a_trial_takes_nothing_of_a_quota(site: Site) -> None:
+    schedule = {
+        "timezone": "UTC",
+        "start_local": "2030-01-01T10:00:00",
+        "steps": [{"key": "a", "kind": "office.ring", "offset": "PT0S"}],
+    }
+    for _ in range(3):
+        assert (await site.post("/v1/schedules?dry_run=true", schedule, key=OTHER)).status_code == 201
+    for _ in range(2):
+        assert (await site.post("/v1/schedules", schedule, key=OTHER)).status_code == 201
+    refused(await site.post("/v1/schedules?dry_run=true", schedule, key=OTHER), "schedules", 2)

@@ -116,11 +116,10 @@ class Operation:
         try:
             async with call.bell.transaction(tenant=call.tenant) as tx:
                 call.transaction = tx
-                if key is None or is_dry:
-                    response = await self._effect(call, given)
-                    if is_dry:
-                        raise _DryRun(response)
-                    return response
+                if is_dry:
+                    raise _DryRun(await self._effect(call, given, is_dry=True))
+                if key is None:
+                    return await self._effect(call, given)
                 scope = ReplyScope(
                     tenant=call.tenant,
                     caller=call.by,
@@ -138,11 +137,12 @@ class Operation:
         work = partial(_body, self._route, request, raw)
         return work() if len(raw) <= _LARGE_BYTES else await call.bell.aside.short.run(call.tenant, work)
 
-    async def _effect(self, call: Call, given: dict[str, Any]) -> Response:
+    async def _effect(self, call: Call, given: dict[str, Any], *, is_dry: bool = False) -> Response:
         response = self._response(await self._route.run(call, **given))
         call.check_compared()
         if call.tx.counted is not None:
-            self._surface.quotas.take(call.tenant, call.tx.counted)
+            quotas = self._surface.quotas
+            (quotas.check if is_dry else quotas.take)(call.tenant, call.tx.counted)
         return response
 
     async def _once(self, call: Call, scope: ReplyScope, given: dict[str, Any]) -> Response:

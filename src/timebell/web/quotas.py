@@ -2,8 +2,8 @@
 
 Whatever a request writes is counted in its transaction, and compared before it commits. What the tenant has besides is
 counted in the database now and then, more often when little is left, and what this process took since is added. So
-nobody's request waits for a count of others' rows, and a quota is kept to within what other processes have taken since
-the last count.
+only the first requests of a tenant wait for a count, and a quota is kept to within what other processes have taken
+since the last one.
 
 The tenant `default` is that of whoever runs the server: it has the quotas that it gave itself, and no others.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import orjson
@@ -24,6 +25,7 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell, Transaction
 from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.web.problems import Problem
+from timebell.web.remembered import Shared
 from timebell.web.store import WebStore
 
 NAMES: Final = ("pending_jobs", "payload_bytes", "schedules", "recipients", "requests_per_minute")
@@ -52,6 +54,7 @@ _NEAR_LEFT: Final = 10_000
 # At most one part in so many of the time is spent on counting for one tenant.
 _SHARE: Final = 50
 _LIMITS_SECONDS: Final = 5.0
+_NEVER: Final = float("-inf")
 _TENANTS_MAX: Final = 10_000
 _RETRY_SECONDS: Final = 30
 
@@ -68,14 +71,15 @@ class Quota:
 
 @dataclass(slots=True)
 class _Tenant:
-    """What is known of one tenant here."""
+    """What is known of one tenant here. Whoever comes while nothing is known waits for the first look."""
 
+    read: Shared[None] = field(init=False)
+    count: Shared[None] = field(init=False)
     limits: Mapping[str, int] = field(default_factory=dict)
-    read_at: float = float("-inf")
+    read_at: float = _NEVER
     used: Counter[str] = field(default_factory=Counter)
-    counted_at: float = float("-inf")
+    counted_at: float = _NEVER
     cost: float = 0.0
-    is_counting: bool = False
 
     def is_near(self) -> bool:
         for name in _COUNTED:
@@ -102,28 +106,33 @@ class Quotas:
     async def look(self, tenant: str) -> None:
         """Count again where the last count is old. Asked before a transaction opens, which may refuse by it."""
         known = await self._known(tenant)
-        if not known.limits.keys() & _COUNTED.keys() or known.is_counting:
+        if not known.limits.keys() & _COUNTED.keys():
             return
         age = self._now() - known.counted_at
         good = max(_NEAR_SECONDS if known.is_near() else _SECONDS, known.cost * _SHARE)
-        if age >= good:
-            await self._count(tenant, known)
+        if known.counted_at == _NEVER or (age >= good and not known.count.is_under_way):
+            await known.count()
+
+    def check(self, tenant: str, written: Mapping[str, int]) -> None:
+        """Refuse what would be more than the tenant may have."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            return
+        for name, number in _wanted(written).items():
+            limit = known.limits.get(name)
+            if number and limit is not None and known.used[name] + number > limit:
+                self.refused[name] += 1
+                raise exceeded(name, limit, known.used[name], number)
 
     def take(self, tenant: str, written: Mapping[str, int]) -> None:
         """Compare what a transaction has written, before it commits; one that is refused writes nothing.
 
         What is taken counts at once, also if the transaction fails after all: the next count puts it right.
         """
+        self.check(tenant, written)
         known = self._tenants.get(tenant)
-        if known is None:
-            return
-        wanted = {name: written.get(word, 0) for name, word in _COUNTED.items()}
-        for name, number in wanted.items():
-            limit = known.limits.get(name)
-            if number and limit is not None and known.used[name] + number > limit:
-                self.refused[name] += 1
-                raise exceeded(name, limit, known.used[name], number)
-        known.used.update(wanted)
+        if known is not None:
+            known.used.update(_wanted(written))
 
     def near(self) -> Counter[str]:
         """How many tenants have more than nine tenths of each quota, as far as this process knows."""
@@ -155,35 +164,31 @@ class Quotas:
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _Tenant()
+            known.read = Shared(partial(self._read, tenant, known))
+            known.count = Shared(partial(self._count, tenant, known))
             if len(self._tenants) > _TENANTS_MAX:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(tenant)
-        now = self._now()
-        if now - known.read_at >= _LIMITS_SECONDS:
-            is_first = known.read_at == float("-inf")
-            known.read_at = now
-            try:
-                with walled_to(tenant):
-                    async with self._bell.database.connection() as session:
-                        own = await self._store.read_quotas(session, tenant=tenant)
-            except BaseException:
-                if is_first:
-                    known.read_at = float("-inf")
-                raise
-            known.limits = limits_of(tenant, self.defaults, own)
+        is_old = self._now() - known.read_at >= _LIMITS_SECONDS
+        if known.read_at == _NEVER or (is_old and not known.read.is_under_way):
+            await known.read()
         return known
 
+    async def _read(self, tenant: str, known: _Tenant) -> None:
+        began = self._now()
+        with walled_to(tenant):
+            async with self._bell.database.connection() as session:
+                own = await self._store.read_quotas(session, tenant=tenant)
+        known.limits = limits_of(tenant, self.defaults, own)
+        known.read_at = began
+
     async def _count(self, tenant: str, known: _Tenant) -> None:
-        known.is_counting = True
         began = self._now()
         # What others take while it is being counted may be counted twice, and is not lost.
         before = Counter(known.used)
-        try:
-            with walled_to(tenant):
-                async with self._bell.database.connection() as session:
-                    row = await self._store.read_usage(session, tenant=tenant, **_bounds(known.limits))
-        finally:
-            known.is_counting = False
+        with walled_to(tenant):
+            async with self._bell.database.connection() as session:
+                row = await self._store.read_usage(session, tenant=tenant, **_bounds(known.limits))
         since = known.used - before
         known.used = Counter({name: int(row[name]) for name in _COUNTED}) + since
         known.counted_at = self._now()
@@ -233,6 +238,10 @@ def exceeded(name: str, limit: int, used: int, wanted: int) -> Problem:
         headers={"retry-after": str(_RETRY_SECONDS)},
         more={"quota": name, "limit": limit, "used": used},
     )
+
+
+def _wanted(written: Mapping[str, int]) -> dict[str, int]:
+    return {name: written.get(word, 0) for name, word in _COUNTED.items()}
 
 
 def _bounds(limits: Mapping[str, int]) -> dict[str, int]:

@@ -83,7 +83,7 @@ def surface_of(
         quotas=quotas,
         tokens=tokens,
         replies=Replies(bell.clock),
-        jobs=JobsTogether(bell),
+        jobs=JobsTogether(bell, quotas),
         complaints=complaints,
         reporters=reporters or {},
         sandbox=sandbox,

@@ -9,7 +9,6 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Enqueue, Enqueued
 from timebell.web.calls import Call
 from timebell.web.fields import Listed, listed
-from timebell.web.operations import dump
 from timebell.web.problems import Problem
 from timebell.web.routes import Answer, Route
 from timebell.web.v1.bulk import each_by_itself, refusal, refused
@@ -40,8 +39,9 @@ async def create_job(call: Call, body: JobInput) -> Answer:
 
 async def _create_job_together(call: Call, body: JobInput) -> Answer:
     job = body.asked(call.correlation_id)
-    written = {"enqueued": 1, "payload_bytes": len(dump(job.payload))}
-    call.surface.quotas.take(call.tenant, written)
+    if job.key is None:
+        # It will be written, so that nobody else's has to be written again once it is refused.
+        call.surface.quotas.check(call.tenant, {"enqueued": 1})
     return _enqueued([await call.surface.jobs.enqueue(call.tenant, job)])
 
 
