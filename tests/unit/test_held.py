@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from types import FrameType
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from timebell.engine.held import Entry, Held
 from timebell.engine.places import Places
-from timebell.engine.turns import CRITICAL, NORMAL, Pile
+from timebell.engine.turns import CRITICAL, NORMAL, Leads, Pile
 
 QUICK = settings(max_examples=60, deadline=None)
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
@@ -210,6 +212,70 @@ def test_a_tenant_whose_jobs_never_end_leaves_places_to_the_others() -> None:
     for _ in range(4):
         places.leave("hangs")
     assert choose(held, 8, places=places) == [], "it has more than its share already"
+
+
+def steps(work: Callable[[], object]) -> int:
+    """How many lines of code are run: the same on a machine that is busy."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def steps_beside(number: int, **options: Any) -> int:
+    """What a choice costs beside so many tenants, all of which had a critical job and wait for others."""
+    held = make(total_max=10_000)
+    for tenant in range(number):
+        held.accept(row(tenant=f"tenant {tenant}", lane=CRITICAL))
+        for _ in range(8):
+            held.accept(row(tenant=f"tenant {tenant}"))
+    assert {entry.lane for entry in choose(held, number)} == {CRITICAL}
+    choose(held, 1)
+    return steps(lambda: choose(held, 16, **options))
+
+
+@pytest.mark.req("U-15")
+@pytest.mark.parametrize("budget", [None, 0])
+def test_a_choice_costs_the_same_however_many_tenants_wait(budget: int | None) -> None:
+    """Whether all of them are ahead of each other, or all wait for the rate of one queue."""
+    budgets = [{} if budget is None else {"default": budget} for _ in range(2)]
+    few, many = steps_beside(20, budgets=budgets[0]), steps_beside(500, budgets=budgets[1])
+    assert many < 2 * few
+
+
+@pytest.mark.req("U-15")
+def test_who_was_ahead_is_forgotten_when_the_others_have_caught_up() -> None:
+    leads = Leads()
+    for tenant in range(10_000):
+        leads.note(f"critical {tenant}", 8, others=2, is_ahead=True)
+        leads.note("other", 16, others=2, is_ahead=False)
+    assert leads.of("critical 9999") == 0
+    assert len(leads) < 1_000
+
+
+@QUICK
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["mail", "sms"])), max_size=60))
+def test_it_is_known_how_many_wait_in_each_queue(pairs: list[tuple[str, str]]) -> None:
+    held, waiting = make(), Counter(queue for _, queue in pairs)
+    for tenant, queue in pairs:
+        held.accept(row(tenant=tenant, queue=queue))
+    while True:
+        held.promote(NOW)
+        assert held.ready_counts() == +waiting
+        chosen = choose(held, 7, budgets={"sms": 3})
+        if not chosen:
+            return
+        waiting.subtract(entry.pair[1] for entry in chosen)
 
 
 def test_critical_jobs_go_first() -> None:

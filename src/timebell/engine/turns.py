@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
 from typing import Generic, TypeVar
@@ -21,6 +21,8 @@ _LANES = (CRITICAL, SUSPECT, NORMAL)
 _TURN = 8
 # By how many jobs a tenant may get ahead of the others because its jobs are critical.
 _LEAD = 64
+# From how many tenants on it is looked at who of them is ahead no longer.
+_FORGET_AT = 256
 _ALL = 1_000_000
 
 Pair = tuple[str, str]
@@ -78,18 +80,26 @@ class Line(Generic[Job]):
             self.turns.append(queue)
         pile.push(due)
 
-    def take(self, most: int, budgets: dict[str, int], take: Callable[[Pile[Job], int], int]) -> int:
+    def take(self, most: int, round: Round[Job], waiting: dict[str, int]) -> int:
         """A turn that ends because no more is wanted is gone on with the next time."""
-        turns, taken, passed = self.turns, 0, 0
+        turns, budgets, taken, passed = self.turns, round.budgets, 0, 0
         while turns and passed < len(turns) and taken < most:
             queue = turns[0]
             pile = self.piles[queue]
             # Whoever is alone need not let others have their turn.
             wanted = self.left_of_turn if len(turns) > 1 else most
             room = min(most - taken, wanted, budgets.get(queue, most))
-            number = take(pile, room)
+            before = len(pile)
+            number = round.take(pile, room)
+            left = waiting[queue] - before + len(pile)
+            if left:
+                waiting[queue] = left
+            else:
+                del waiting[queue]
             if queue in budgets:
                 budgets[queue] -= number
+                if budgets[queue] <= 0:
+                    round.used_up.add(queue)
             taken += number
             self.left_of_turn -= number
             passed = 0 if number else passed + bool(pile)
@@ -134,6 +144,47 @@ class Ring:
         self.left_of_turn = _TURN
 
 
+class Leads:
+    """Of tenants whose critical jobs went first, by how many jobs they are ahead of what others had on average.
+
+    What all others had is one number that grows, and a lead is a height above it: a turn costs the same however many
+    are ahead.
+    """
+
+    __slots__ = ("_forget_at", "_level", "_peaks")
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._peaks: dict[str, float] = {}
+        self._forget_at = _FORGET_AT
+
+    def __len__(self) -> int:
+        return len(self._peaks)
+
+    def of(self, tenant: str) -> float:
+        return max(0.0, self._peaks.get(tenant, 0.0) - self._level)
+
+    def note(self, tenant: str, taken: int, *, others: int, is_ahead: bool) -> None:
+        """A tenant had its turn, because its jobs are critical or because it was next, beside so many others."""
+        lead = self.of(tenant)
+        if not is_ahead:
+            self._level += taken / others
+        if is_ahead or lead:
+            self._peaks[tenant] = self._level + lead + taken
+            if len(self._peaks) >= self._forget_at:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Let go of those that are ahead no longer, seldom enough that it counts for nothing."""
+        self._peaks = {tenant: peak for tenant, peak in self._peaks.items() if peak > self._level}
+        self._forget_at = max(_FORGET_AT, 2 * len(self._peaks))
+
+    def clear(self) -> None:
+        self._level = 0.0
+        self._peaks.clear()
+        self._forget_at = _FORGET_AT
+
+
 @dataclass(slots=True)
 class Round(Generic[Job]):
     """One choice: how many are still wanted, and what bounds them."""
@@ -142,6 +193,11 @@ class Round(Generic[Job]):
     budgets: dict[str, int]
     places: Places
     take: Callable[[Pile[Job], int], int]
+    # The queues of which no more may start: thousands may wait for one of these, and are passed by at a glance.
+    used_up: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.used_up = {queue for queue, budget in self.budgets.items() if budget <= 0}
 
 
 class Turns(Generic[Job]):
@@ -157,8 +213,9 @@ class Turns(Generic[Job]):
         self._critical = Ring()
         self._suspect = Ring()
         self._everybody = Ring()
-        # Of tenants whose critical jobs went first, by how many they are ahead of what others had on average.
-        self._leads: dict[str, float] = {}
+        # How many wait, by queue.
+        self._waiting: dict[str, int] = {}
+        self._leads = Leads()
 
     def add(self, lane: int, pair: Pair, due: Due[Job]) -> None:
         tenant, queue = pair
@@ -172,17 +229,15 @@ class Turns(Generic[Job]):
             if lane == CRITICAL:
                 self._critical.add(tenant)
         line.add(queue, due)
+        self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
     def counts(self) -> dict[str, int]:
         """How many wait, by queue."""
-        counts: dict[str, int] = {}
-        for lines in self._lines.values():
-            for line in lines.values():
-                for queue, pile in line.piles.items():
-                    counts[queue] = counts.get(queue, 0) + len(pile)
-        return counts
+        return self._waiting.copy()
 
     def choose(self, round: Round[Job]) -> None:
+        if self._waiting.keys() <= round.used_up:
+            return
         if len(self._everybody) == 1:
             self._leads.clear()
         self._go_round(round, self._critical, (CRITICAL,))
@@ -194,13 +249,20 @@ class Turns(Generic[Job]):
         passed = 0
         while turns and passed < len(turns) and round.left > 0:
             tenant = turns.first()
-            if not any(tenant in self._lines[lane] for lane in lanes):
+            lines = [line for lane in lanes if (line := self._lines[lane].get(tenant)) is not None]
+            if not lines:
                 turns.drop_first()
+                continue
+            if round.used_up and all(line.piles.keys() <= round.used_up for line in lines):
+                passed += 1
+                turns.turn()
                 continue
             most = self._allowed(turns, tenant)
             taken = self._take(round, tenant, lanes, min(most, round.left, round.places.room(tenant)))
-            if turns is not self._suspect and len(self._everybody) > 1:
-                self._note_leads(tenant, taken, is_ahead=turns is self._critical)
+            if taken and turns is not self._suspect and len(self._everybody) > 1:
+                self._leads.note(
+                    tenant, taken, others=len(self._everybody) - 1, is_ahead=turns is self._critical
+                )
             passed = 0 if taken else passed + 1
             if 0 < taken < most and not round.left:
                 # The turn goes on with the next choice.
@@ -213,18 +275,8 @@ class Turns(Generic[Job]):
         if turns is not self._suspect and len(self._everybody) <= 1:
             return _ALL
         if turns is self._critical:
-            return min(turns.left_of_turn, max(0, _LEAD - ceil(self._leads.get(tenant, 0.0))))
+            return min(turns.left_of_turn, max(0, _LEAD - ceil(self._leads.of(tenant))))
         return turns.left_of_turn
-
-    def _note_leads(self, tenant: str, taken: int, *, is_ahead: bool) -> None:
-        if taken and (is_ahead or tenant in self._leads):
-            self._leads[tenant] = self._leads.get(tenant, 0.0) + taken
-        if taken and not is_ahead:
-            average = taken / (len(self._everybody) - 1)
-            for other in [other for other in self._leads if other != tenant]:
-                self._leads[other] -= average
-                if self._leads[other] <= 0:
-                    del self._leads[other]
 
     def _take(self, round: Round[Job], tenant: str, lanes: Sequence[int], most: int) -> int:
         taken = 0
@@ -232,7 +284,7 @@ class Turns(Generic[Job]):
             line = self._lines[lane].get(tenant)
             if line is None:
                 continue
-            taken += line.take(most - taken, round.budgets, round.take)
+            taken += line.take(most - taken, round, self._waiting)
             if not line.turns:
                 del self._lines[lane][tenant]
         round.left -= taken
