@@ -440,6 +440,18 @@ async def test_everything_that_a_person_has_here_is_exported(client: Client, lim
     assert found[bought["id"]]["user_id"] == str(client.ada)
 
 
+async def test_an_export_misses_none_of_many_bytes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of schedules ends its page early where these are large; the tasks behind them must not."""
+    made = [(await client.create(title=f"Schedule {number}", kind="reminder"))["id"] for number in range(5)]
+    made += [
+        (await client.ask("POST", "/api/tasks", {"title": f"Task {number}"})).json()["id"]
+        for number in range(3)
+    ]
+    monkeypatch.setattr("timebell.kernel.paging.PAGE_BYTES_MAX", 4_000)
+    lines = (await exported(client, 500))["reminders"]
+    assert [line["id"] for line in lines] == sorted(made)
+
+
 @pytest.mark.req("R-7.3")
 async def test_the_scenario_across_the_change_of_the_clocks(client: Client) -> None:
     """A weekly task over the last Sunday of March: each reminder once, at its instant; then an edit; then silence."""

@@ -28,12 +28,16 @@ async def export(
 async def _schedules(
     bell: Timebell, tx: Transaction, person: UUID, after: UUID | None, limit: int
 ) -> list[Line]:
+    """Page after page, since one ends early where its schedules are large: a task behind its end would hide the rest."""
     cursor = None if after is None else encode_cursor("schedules", after)
-    page = await bell.schedules.list(tx, owner=owner_of(person), limit=limit, cursor=cursor)
-    found = list(page.lines)
-    if page.next_cursor is not None:
-        following = await bell.schedules.list(tx, owner=owner_of(person), limit=1, cursor=page.next_cursor)
-        found += following.lines
+    found: list[Schedule] = []
+    while len(found) <= limit:
+        wanted = min(limit, limit + 1 - len(found))
+        page = await bell.schedules.list(tx, owner=owner_of(person), limit=wanted, cursor=cursor)
+        found += page.lines
+        cursor = page.next_cursor
+        if cursor is None:
+            break
     overrides = await bell.schedules.overrides(tx, [one.id for one in found])
     return [_line(one, overrides[one.id]) for one in found]
 
