@@ -15,7 +15,7 @@ from timebell.notify.routing import Candidate
 from timebell.rules.backoff import RETRY_AFTER_MAX, UNCOUNTED_DELAY_MIN, ErrorClass, counts_as_attempt
 
 # A call that was given up before anything had been handed over.
-NOT_SENT: Final = Unavailable(reason="not_sent", error_class="unavailable", about="parcel")
+NOT_SENT: Final = Unavailable(reason="not_sent", error_class="unavailable", about="nobody")
 
 Result = TypeVar("Result")
 
@@ -97,6 +97,11 @@ def is_failure(answer: Answer) -> bool:
     if isinstance(answer, Unavailable):
         return counts_as_attempt(answer.error_class, retry_after=answer.retry_after)
     return not isinstance(answer, Sent) and answer.reason != "crashed"
+
+
+def is_about_nobody(answer: Answer) -> bool:
+    """Whether the provider was not asked: then its breaker learns neither that it is well nor that it is not."""
+    return isinstance(answer, Unavailable | Uncertain) and answer.about == "nobody"
 
 
 def error_class_of(answer: Answer) -> ErrorClass | None:

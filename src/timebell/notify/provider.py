@@ -19,7 +19,7 @@ Channel = Literal["email", "sms", "whatsapp", "push", "inbox", "webhook"]
 CHANNELS: tuple[Channel, ...] = ("email", "sms", "whatsapp", "push", "inbox", "webhook")
 
 Blame = Literal["address", "content", "account"]
-About = Literal["provider", "parcel"]
+About = Literal["provider", "parcel", "nobody"]
 ReportKind = Literal["sent", "delivered", "failed", "bounced", "complained", "unsubscribed"]
 
 
@@ -104,8 +104,8 @@ class Rejected:
 class Unavailable:
     """It certainly was not taken; it may be later, or by another provider.
 
-    `about` says of whom this tells: of the `provider`, whose breaker opens if it goes on, or only of this `parcel`,
-    which is its recipient, its sender and its content.
+    `about` says of whom this tells: of the `provider`, whose breaker opens if it goes on; only of this `parcel`, which
+    is its recipient, its sender and its content; or of `nobody`, where the provider was not asked at all.
     """
 
     reason: str

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from timebell.kernel import Job
-from timebell.notify.answers import call_check, delay_after, error_class_of, is_spent
+from timebell.notify.answers import call_check, delay_after, error_class_of, is_about_nobody, is_spent
 from timebell.notify.calling import Called, Caller, Stopped
 from timebell.notify.deciding import Facts, Hold, Skip, refusal, wait
 from timebell.notify.desk import CappedSend, Desk, Started
@@ -225,7 +225,8 @@ class Sender:
         self._has_called = True
         tried = before.get(provider.name)
         called = await self._caller.call(facts, candidate, provider, rendered, tried)
-        await self._job.destinations.answered(leave, error_class_of(called.answer))
+        if not is_about_nobody(called.answer):
+            await self._job.destinations.answered(leave, error_class_of(called.answer))
         return await self._after(facts, candidate, provider, called)
 
     async def _go_ahead(self) -> None:

@@ -28,8 +28,8 @@ from aiosmtplib import (
 
 from timebell.clock import Clock, SystemClock
 from timebell.errors import ConfigurationError, InvalidInput
-from timebell.kernel.aside import Aside
-from timebell.notify.provider import Answer, Blame, Handover, Parcel, Rejected, Sent, Traits
+from timebell.kernel.aside import Aside, Line
+from timebell.notify.provider import Answer, Blame, Handover, Parcel, Rejected, Sent, Traits, Unavailable
 from timebell.providers.deadlines import deadline_around
 from timebell.providers.mail import Mail, build_mail, read_address
 from timebell.providers.smtp_replies import (
@@ -48,6 +48,9 @@ _LONG_CHARS: Final = 10_000
 _START_INPUT: Final = 354
 _COMPLETED: Final = 250
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NO_CONNECTION_FREE: Final = Unavailable(
+    reason="no_connection_free", error_class="unavailable", about="nobody"
+)
 _BLAMED: Final[dict[str | None, Blame]] = {
     "address": "address",
     "sender": "account",
@@ -123,13 +126,15 @@ class Smtp:
         self._sender_name = sender_name
         self._name = name
         self._aside = Aside()
+        self._places = _Places(server.connections_max)
         self._connections = _Connections(server, tls_context, clock or SystemClock())
         self._traits = Traits(
             channels=frozenset({"email"}),
             when_uncertain=server.when_uncertain,
             rate_per_second=server.rate_per_second,
             marks_handover=True,
-            timeout=deadline_around(server.timeout),
+            # As long for one of our connections as for the server.
+            timeout=deadline_around(2 * server.timeout),
         )
 
     @property
@@ -146,20 +151,16 @@ class Smtp:
         except InvalidInput as error:
             detail = {"field": error.field, "text": without_addresses(str(error))}
             return Rejected(reason="not_mailable", blame=_BLAMED.get(error.field, "content"), detail=detail)
-        step = _Step(parcel.handover)
+        seconds = self._server.timeout.total_seconds()
         try:
-            async with asyncio.timeout(self._server.timeout.total_seconds()):
-                return await self._send(mail, step)
+            async with asyncio.timeout(seconds):
+                await self._places.take(parcel.tenant)
         except TimeoutError:
-            return answer_to_silence(step.stage, "timed_out")
-        except ssl.SSLError:
-            return answer_to_silence(step.stage, "tls_failed")
-        except SMTPResponseException as reply:
-            return answer_to_reply(step.stage, reply.code, reply.message)
-        except (SMTPException, OSError):
-            return answer_to_silence(
-                step.stage, "connection_lost" if step.stage != "connect" else "not_connected"
-            )
+            return _NO_CONNECTION_FREE
+        try:
+            return await self._talk(mail, _Step(parcel.handover), seconds)
+        finally:
+            self._places.give_back()
 
     async def look_up(self, parcel: Parcel) -> Answer:
         raise NotImplementedError("SMTP cannot be asked what became of a mail; its traits say so")
@@ -175,6 +176,21 @@ class Smtp:
         chars = sum(len(part or "") for part in (content.text, content.html, content.calendar))
         place = self._aside.short if chars > _LONG_CHARS else self._aside.turns
         return await place.run(parcel.tenant, work)
+
+    async def _talk(self, mail: Mail, step: _Step, seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._send(mail, step)
+        except TimeoutError:
+            return answer_to_silence(step.stage, "timed_out")
+        except ssl.SSLError:
+            return answer_to_silence(step.stage, "tls_failed")
+        except SMTPResponseException as reply:
+            return answer_to_reply(step.stage, reply.code, reply.message)
+        except (SMTPException, OSError):
+            return answer_to_silence(
+                step.stage, "connection_lost" if step.stage != "connect" else "not_connected"
+            )
 
     async def _send(self, mail: Mail, step: _Step) -> Answer:
         async with self._connections.borrow() as connection:
@@ -219,13 +235,49 @@ class _Kept:
     used_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """A mail that waits for a place."""
+
+    answer: asyncio.Future[None]
+
+
+class _Places:
+    """As many as there may be connections. Where all are taken the tenants take turns, so that nobody's mail is behind
+    all that another has to send."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._line: Line[_Waiter] = Line()
+
+    async def take(self, tenant: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        waiter = _Waiter(asyncio.get_running_loop().create_future())
+        self._line.add(tenant, waiter)
+        try:
+            await waiter.answer
+        except asyncio.CancelledError:
+            if not waiter.answer.cancelled():
+                # It came in the same moment in which nobody wanted it any more.
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        taken = self._line.take()
+        if taken is None:
+            self._free += 1
+        else:
+            taken[1].answer.set_result(None)
+
+
 class _Connections:
-    """At most so many at once; each is used again while it is young, and closed after anything unexpected."""
+    """Each is used again while it is young, and closed after anything unexpected."""
 
     def __init__(self, server: SmtpServer, tls_context: ssl.SSLContext | None, clock: Clock) -> None:
         self._server = server
         self._clock = clock
-        self._free = asyncio.Semaphore(server.connections_max)
         self._idle: list[_Kept] = []
         self._tls_context = tls_context
         if tls_context is None and server.security != "none":
@@ -233,22 +285,21 @@ class _Connections:
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[SMTP]:
-        async with self._free:
-            kept = await self._reuse() or await self._connect()
-            is_in_step = False
-            try:
-                yield kept.connection
-                is_in_step = True
-            except SMTPResponseException as reply:
-                is_in_step = 400 <= reply.code <= 599 and reply.code != CLOSING
-                raise
-            finally:
-                kept.mails += 1
-                kept.used_at = self._clock.monotonic()
-                if is_in_step and kept.connection.is_connected:
-                    self._idle.append(kept)
-                else:
-                    kept.connection.close()
+        kept = await self._reuse() or await self._connect()
+        is_in_step = False
+        try:
+            yield kept.connection
+            is_in_step = True
+        except SMTPResponseException as reply:
+            is_in_step = 400 <= reply.code <= 599 and reply.code != CLOSING
+            raise
+        finally:
+            kept.mails += 1
+            kept.used_at = self._clock.monotonic()
+            if is_in_step and kept.connection.is_connected:
+                self._idle.append(kept)
+            else:
+                kept.connection.close()
 
     async def close(self) -> None:
         idle, self._idle = self._idle, []

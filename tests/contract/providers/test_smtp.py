@@ -195,6 +195,40 @@ async def test_many_at_once_share_a_few_connections() -> None:
         assert server.connection_count == 2
 
 
+async def test_whoever_waited_for_a_connection_says_nothing_of_the_server() -> None:
+    """It was never asked, so it is neither well nor away; and whoever gets the connection late has as long for it."""
+    timeout = timedelta(milliseconds=200)
+    async with mail_server() as server, smtp(server.port, connections_max=1, timeout=timeout) as provider:
+        await provider._places.take("another")
+        behind = parcel()
+        answer = await provider.send(behind)
+        assert isinstance(answer, Unavailable)
+        assert (answer.reason, answer.about) == ("no_connection_free", "nobody")
+        assert not behind.handover.has_begun
+        assert server.connection_count == 0
+        provider._places.give_back()
+    async with mail_server() as server, smtp(server.port, connections_max=1) as provider:
+        await provider._places.take("another")
+        waiting = [asyncio.ensure_future(provider.send(parcel())) for _ in range(2)]
+        await asyncio.sleep(0)
+        provider._places.give_back()
+        waiting[0].cancel()
+        await asyncio.wait(waiting)
+        assert isinstance(waiting[1].result(), Sent), "the place of one that was given up goes to the next"
+
+
+async def test_tenants_take_turns_for_the_connections() -> None:
+    async with mail_server() as server, smtp(server.port, connections_max=1) as provider:
+        flood = [provider.send(parcel(tenant="a", address=f"a{number}@example.org")) for number in range(6)]
+        sending = [asyncio.ensure_future(one) for one in flood]
+        await asyncio.sleep(0)
+        sending.append(asyncio.ensure_future(provider.send(parcel(tenant="b", address="b@example.org"))))
+        assert all(isinstance(answer, Sent) for answer in await asyncio.gather(*sending))
+    order = [mail.rcpt_tos[0] for mail in server.mails]
+    assert order.index("b@example.org") <= 2
+    assert [each for each in order if each != "b@example.org"] == [f"a{n}@example.org" for n in range(6)]
+
+
 async def test_a_connection_grows_old() -> None:
     clock = ManualClock()
     async with (

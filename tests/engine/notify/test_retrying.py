@@ -218,6 +218,19 @@ async def test_a_recipient_that_is_refused_ends_a_row_of_failures(database_url: 
         assert (await s.told(channels=["email"])).state == "sent"
 
 
+async def test_what_never_came_so_far_tells_a_breaker_nothing(database_url: TestDatabase) -> None:
+    """Neither that the provider is away, however often, nor that it is well: four failures and a fifth are a row."""
+    busy = Unavailable(reason="no_connection_free", error_class="unavailable", about="nobody")
+    provider = RecordingProvider()
+    provider.answer(*[AWAY] * 4, *[busy] * 9, AWAY)
+    async with stage(database_url.url, [provider]) as s:
+        for _ in range(13):
+            assert (await s.told(channels=["email"])).reason == "held_retry"
+        assert (await s.told(channels=["email"])).reason == "held_retry"
+        assert (await s.told(channels=["email"])).reason == "held_breaker"
+        assert len(provider.parcels) == 14
+
+
 async def test_a_tenant_cannot_close_a_host_to_another(database_url: TestDatabase) -> None:
     """Tenant A names a page of B's host that always fails; B's own goes on being called."""
     provider = RecordingProvider("hooks", channels=["webhook"], is_per_host=True)

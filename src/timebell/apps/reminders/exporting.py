@@ -28,7 +28,7 @@ async def export(
 async def _schedules(
     bell: Timebell, tx: Transaction, person: UUID, after: UUID | None, limit: int
 ) -> list[Line]:
-    """Page after page, since one ends early where its schedules are large: a task behind its end would hide the rest."""
+    """Page after page: one ends early where its schedules are large, and a task behind its end would hide the rest."""
     cursor = None if after is None else encode_cursor("schedules", after)
     found: list[Schedule] = []
     while len(found) <= limit:
