@@ -10,9 +10,12 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -20,12 +23,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.acceptance.processes import Process, clean_environment, free_port
-from tests.acceptance.test_streams import KEY, TEMPLATE, telling, until
+from tests.acceptance.faults.waiting import until
+from tests.acceptance.processes import Process, clean_environment
+from tests.acceptance.streaming import KEY, Server, somebody
 from tests.docs.markdown import blocks
 from tests.shape.tree import ROOT
-from timebell.kernel import Timebell
-from timebell.notify import Notify
 from timebell.testing.database import TestDatabase
 
 PAGE = ROOT / "docs" / "reference" / "http.md"
@@ -68,6 +70,7 @@ class Site:
         self.shown: list[int] = []
         self.reloads = 0
         self.tokens = 0
+        self._token_end = 0.0
         self._timebell = f"http://127.0.0.1:{timebell_port}"
         self._person = person
         site = self
@@ -100,6 +103,9 @@ class Site:
             "sample": sample(),
         }
 
+    def is_token_over(self) -> bool:
+        return time.monotonic() > self._token_end
+
     def post(self, path: str, given: Any) -> tuple[int, Any]:
         if path == "/shown":
             self.shown.append(given)
@@ -119,8 +125,10 @@ class Site:
             )
             try:
                 with urlopen(asked, timeout=5) as reply:
+                    answer = json.load(reply)
                     self.tokens += 1
-                    return 200, json.load(reply)
+                    self._token_end = time.monotonic() + TOKEN_SECONDS
+                    return 200, answer
             except OSError:
                 return 503, None
         return 200, None
@@ -193,48 +201,6 @@ def reading(command: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]
         reader.wait()
 
 
-class Scene:
-    """A server that is started again and again at one port, and somebody who is told things."""
-
-    def __init__(self, database: TestDatabase, place: Path, processes: list[Process]) -> None:
-        self.port = free_port()
-        self._place = place
-        self._processes = processes
-        self._environment = clean_environment(
-            DATABASE_URL=database.url,
-            TIMEBELL_API_URL=database.api_url,
-            TIMEBELL_API_KEY=KEY,
-            TIMEBELL_APPS="none",
-            TIMEBELL_SECRET_KEY="s" * 32,
-            TIMEBELL_LEASE_SECONDS="2",
-            TIMEBELL_LEASE_MARGIN_SECONDS="0.5",
-        )
-
-    async def start(self, origin: str) -> Process:
-        environment = {**self._environment, "TIMEBELL_ORIGINS": origin}
-        notes = self._place / f"process{len(self._processes)}"
-        process = Process(notes, "up", "--port", self.port, port=self.port, environment=environment)
-        self._processes.append(process)
-        await asyncio.to_thread(process.wait_ready)
-        return process
-
-
-@asynccontextmanager
-async def somebody(database: TestDatabase) -> AsyncIterator[tuple[Timebell, UUID]]:
-    async with telling(database) as bell:
-        notify = Notify(bell)
-        async with bell.transaction() as tx:
-            await notify.templates.save(tx, TEMPLATE)
-            person = (await notify.recipients.add(tx, name="Ada")).id
-        yield bell, person
-
-
-async def tell(bell: Timebell, person: UUID, count: int) -> None:
-    async with bell.transaction() as tx:
-        for _ in range(count):
-            await Notify(bell).tell(tx, person, TEMPLATE.key, channels=("inbox",))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [in_node, in_chromium], ids=["node", "chromium"])
 async def test_the_sample_shows_every_message_once(
@@ -243,38 +209,33 @@ async def test_the_sample_shows_every_message_once(
     processes: list[Process],
     command: Callable[[Site, Path], list[str]],
 ) -> None:
-    scene = Scene(database_url, place, processes)
-    async with somebody(database_url) as (bell, person):
-        site = Site(scene.port, person)
-        command(site, place)
-        process = await scene.start(site.address)
-        told = 0
-
-        async def more(count: int = 3) -> None:
-            nonlocal told
-            await tell(bell, person, count)
-            told += count
+    server = Server(database_url, place, processes, TIMEBELL_SECRET_KEY="s" * 32)
+    async with somebody(database_url) as source:
+        site = Site(server.port, source.person)
+        start = partial(server.start, TIMEBELL_ORIGINS=site.address)
 
         async def all_shown(after: str) -> None:
-            await until(lambda: len(site.shown) >= told, 60, f"every message after {after}")
-            assert site.shown == list(range(1, told + 1)), after
+            await until(lambda: len(site.shown) >= source.told, 60, f"every message after {after}")
+            assert site.shown == list(range(1, source.told + 1)), after
 
+        process = await start()
         with serving(site), reading(command(site, place), place):
-            await more()
+            await source.tell(3)
             await all_shown("the start")
-            for number in range(2):
-                await more()
-                process.end()
-                await more()
-                process = await scene.start(site.address)
-                await more()
-                await all_shown(f"kill -9, {number}")
-                await more()
-                assert await asyncio.to_thread(process.stop) == 0, process.words
-                await more()
-                process = await scene.start(site.address)
-                await all_shown(f"SIGTERM, {number}")
-        assert site.tokens > 2, "its tokens ended while it ran, and it asked for others"
+            for is_over, is_killed in product((False, True), (True, False)):
+                tokens = site.tokens
+                if is_over:
+                    await until(site.is_token_over, 60, "the end of its token")
+                await source.tell(3)
+                if is_killed:
+                    process.end()
+                else:
+                    assert await asyncio.to_thread(process.stop) == 0, process.words
+                await source.tell(3)
+                process = await start()
+                await source.tell(3)
+                await all_shown(f"{is_killed=}, {is_over=}")
+                assert site.tokens > tokens or not is_over, "it asked for another"
         assert site.reloads == 0
     assert process.stop() == 0, process.words
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -14,20 +13,10 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from tests.acceptance.processes import Process, clean_environment, free_port
-from timebell.config import Settings
-from timebell.db.pool import Database
-from timebell.kernel import Timebell
-from timebell.loading import registry_of
-from timebell.notify import Notify, TemplateDraft, Text
+from tests.acceptance.faults.waiting import until
+from tests.acceptance.processes import Process
+from tests.acceptance.streaming import KEY, Server, somebody
 from timebell.testing.database import TestDatabase
-
-KEY = "tb_test_0123456789abcdef"
-TEMPLATE = TemplateDraft(
-    key="trial.reminder",
-    topic="trial",
-    texts=(Text(channel="inbox", language="en", subject="Soon", body="It is due."),),
-)
 
 
 class Client:
@@ -89,95 +78,41 @@ class Client:
             self.seen.append(content["seq"])
 
 
-async def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"waited {seconds:g} s in vain for {what}")
-
-
-class Server:
-    """`timebell up` on a database of the test's own, at one port."""
-
-    def __init__(self, database: TestDatabase, place: Path, processes: list[Process]) -> None:
-        self.port = free_port()
-        self._place = place
-        self._processes = processes
-        self._environment = clean_environment(
-            DATABASE_URL=database.url,
-            TIMEBELL_API_URL=database.api_url,
-            TIMEBELL_API_KEY=KEY,
-            TIMEBELL_APPS="trial_app",
-            TIMEBELL_LEASE_SECONDS="2",
-            TIMEBELL_LEASE_MARGIN_SECONDS="0.5",
-        )
-        self._environment["PYTHONPATH"] += f":{place}"
-        (place / "trial_app.py").write_text("from timebell import App\n\napp = App(name='trial')\n")
-
-    async def start(self) -> Process:
-        notes = self._place / f"process{len(self._processes)}"
-        process = Process(notes, "up", "--port", self.port, port=self.port, environment=self._environment)
-        self._processes.append(process)
-        await asyncio.to_thread(process.wait_ready)
-        return process
-
-
-@asynccontextmanager
-async def telling(database: TestDatabase) -> AsyncIterator[Timebell]:
-    opened = await Database.open(database.url)
-    bell = Timebell(opened, registry=registry_of(()), settings=Settings())
-    await bell.declare()
-    try:
-        yield bell
-    finally:
-        await bell.close()
-        await opened.close()
-
-
-async def keep_telling(bell: Timebell, client: Client, person: UUID, count: int) -> None:
-    """Some are always on their way, so that every kill finds the server in the middle of it."""
-    notify = Notify(bell)
-    for first in range(0, count, 10):
-        await until(partial(client.has_more_than, first - 30), 120, "the client to keep up")
-        async with bell.transaction() as tx:
-            for _ in range(10):
-                await notify.tell(tx, person, TEMPLATE.key, channels=("inbox",))
-
-
 @pytest.mark.parametrize(
-    ("kills", "told"), [(2, 40), pytest.param(10, 1_000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("kills", "each"), [(2, 20), pytest.param(10, 100, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 async def test_what_the_client_has_is_what_the_table_has(
-    database_url: TestDatabase, place: Path, processes: list[Process], kills: int, told: int
+    database_url: TestDatabase, place: Path, processes: list[Process], kills: int, each: int
 ) -> None:
     server = Server(database_url, place, processes)
-    async with telling(database_url) as bell:
-        notify = Notify(bell)
-        async with bell.transaction() as tx:
-            await notify.templates.save(tx, TEMPLATE)
-            person = (await notify.recipients.add(tx, name="Ada")).id
+    async with somebody(database_url) as source:
         process = await server.start()
-        client = Client(server.port, person)
+        client = Client(server.port, source.person)
         following = asyncio.create_task(client.run())
-        source = asyncio.create_task(keep_telling(bell, client, person, told))
         try:
             for number in range(kills):
-                await until(partial(client.has_more_than, number * told // kills), 120, "some entries")
+                # No process before this one can have shown what is told from here on. So the client follows this one,
+                # and is in the middle of it when the process goes.
+                before = source.told
+                await source.tell(each // 2)
+                await until(partial(client.has_more_than, before), 120, "an entry from this process")
+                meanwhile = asyncio.create_task(source.tell(each // 2))
                 if number % 2:
-                    process.end()
+                    await asyncio.to_thread(process.end)
                 else:
                     assert await asyncio.to_thread(process.stop) == 0, process.words
+                await meanwhile
                 process = await server.start()
-            await source
-            await until(partial(client.has_more_than, told - 1), 120, "everything")
-            # It may have had everything before the last kill, and comes back all the same.
-            await until(lambda: client.connections > kills, 60, "the client to come back")
+            await source.tell(each)
+            await until(partial(client.has_more_than, source.told - 1), 120, "everything")
         finally:
             following.cancel()
-            source.cancel()
-        lines = await notify.inbox.read_after(person, 0)
-        lines += await notify.inbox.read_after(person, len(lines))
-    assert client.seen == [line.seq for line in lines] == list(range(1, told + 1))
+        lines = await source.notify.inbox.read_after(source.person, 0)
+        while len(lines) < source.told:
+            more = await source.notify.inbox.read_after(source.person, lines[-1].seq)
+            assert more, "the table has fewer than were told"
+            lines += more
+    assert client.seen == [line.seq for line in lines] == list(range(1, source.told + 1))
+    assert client.connections > kills, "every process had it"
     assert client.reasons["stopping"] >= kills / 2
     assert process.stop() == 0, process.words
