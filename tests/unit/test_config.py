@@ -28,7 +28,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "tenant_payload_bytes_max": (4_294_967_296, 1_024, 10**15),
     "tenant_schedules_max": (100_000, 1, 1_000_000_000),
     "tenant_recipients_max": (1_000_000, 1, 1_000_000_000),
-    "pool_size": (10, 2, 200),
+    "pool_size": (11, 2, 200),
     "concurrency": (100, 1, 10_000),
     "threads": (8, 1, 256),
     "batch": (1000, 1, 5000),

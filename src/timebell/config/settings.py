@@ -50,7 +50,7 @@ class Settings:
     listen_url: str | None = database(
         "When pooled, a direct way to the database for wake-ups; else sweeps do."
     )
-    pool_size: int = whole(10, 2, 200, "connections", "Connections of this process at most, for each role.")
+    pool_size: int = whole(11, 2, 200, "connections", "Connections of this process at most, for each role.")
     connect_seconds: float = number(10.0, 0.1, 120, "seconds", "How long opening a connection may take.")
     statement_seconds: float = number(30.0, 0.1, 3600, "seconds", "How long one statement may take.")
     read_seconds: float = number(

@@ -59,7 +59,6 @@ class Attempts:
         timekeeper: Timekeeper,
         tallies: Tallies,
         *,
-        may_begin: Callable[[int], bool],
         on_end: Callable[[Entry], None],
         on_not_begun: Callable[[Entry], None],
         on_committed: Callable[[Settlement, Transaction], None],
@@ -68,7 +67,6 @@ class Attempts:
         self._settler = settler
         self._timekeeper = timekeeper
         self._tallies = tallies
-        self._may_begin = may_begin
         self._on_end = on_end
         self._on_not_begun = on_not_begun
         self._on_committed = on_committed
@@ -89,17 +87,17 @@ class Attempts:
         *,
         marked_version: int | None = None,
     ) -> None:
-        timeout = self._executor.timeout_seconds(handler)
+        timeout, monotonic = self._executor.timeout_seconds(handler), self._timekeeper.monotonic()
         running = Running(
             entry,
             handler,
             entry.version if marked_version is None else marked_version,
             entry.row["attempt"] + 1,
             now,
-            self._timekeeper.monotonic() + timeout,
+            monotonic + timeout,
             timeout,
             marked_version is not None,
-            launched_at=self._timekeeper.monotonic(),
+            monotonic,
         )
         self.running[entry] = running
         self._queued.append(running)
@@ -138,7 +136,7 @@ class Attempts:
         _CORRELATION_ID.set(entry.row["correlation_id"])
         began: float | None = self._timekeeper.monotonic()
         try:
-            if running.is_interrupted or not self._may_begin(entry.incarnation):
+            if running.is_interrupted:
                 raise NotToBeHad
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)

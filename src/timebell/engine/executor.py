@@ -309,7 +309,8 @@ class Executor:
             ),
             outcome,
         )
-        self.failures.note(settlement, running.error)
+        if settlement.error is not None:
+            self.failures.note(settlement, running.error)
         # With it go the variables of everything that it came through.
         running.error = None
         return settlement

@@ -39,6 +39,7 @@ class Entry:
         "id",
         "incarnation",
         "is_cautious",
+        "is_left_behind",
         "is_visited",
         "lane",
         "may_be_marked",
@@ -67,6 +68,8 @@ class Entry:
         self.is_cautious = False
         # What its payload and its cursor take up among those that are held.
         self.contents_bytes = 0
+        # Whether they are to be read before it runs, because they are too large to be held.
+        self.is_left_behind = False
         # Whether its slot is another node's, which has no handler for it; the epoch is that of the other then.
         self.is_visited = False
         # Leave to call what the job depends on, where it names that before it runs.
@@ -81,12 +84,6 @@ class Entry:
         if self.slot in epochs and not self.may_be_marked:
             self.incarnation, self.epoch = incarnation, epochs[self.slot]
             self.is_visited = False
-
-    @property
-    def is_left_behind(self) -> bool:
-        """Whether the payload or the cursor is to be read before it runs."""
-        row = self.row
-        return row["payload"] is None or (row["has_cursor"] and row["cursor"] is None)
 
     @property
     def due_at(self) -> datetime:
@@ -159,12 +156,15 @@ class Held:
     def _keep_contents(self, entry: Entry) -> None:
         """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
         row = entry.row
-        size = _size(row["payload"]) + _size(row["cursor"])
+        payload, cursor = row["payload"], row["cursor"]
+        size = _size(payload) if cursor is None else _size(payload) + _size(cursor)
         if self._bytes + size > self._bytes_max:
             entry.row = {**row, "payload": None, "cursor": None}
+            entry.is_left_behind = True
         else:
             entry.contents_bytes = size
             self._bytes += size
+            entry.is_left_behind = payload is None or (cursor is None and row["has_cursor"])
 
     def leave_behind(self, pair: Pair, place: tuple[int, int], mark: Position) -> None:
         """Remember where to read on once the pair has room again."""

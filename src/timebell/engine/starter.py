@@ -111,10 +111,11 @@ class Starter:
         until = ownership.suspect_until
         entry.is_cautious = until is not None and _is_cautious(entry, handler, until)
         queue = entry.pair[1]
-        if not self._limits.reserve(entry.id, queue, is_marked=self._must_mark(entry, handler)):
+        is_paced = self._limits.is_paced(queue)
+        if is_paced and not self._limits.reserve(entry.id, queue, is_marked=self._must_mark(entry, handler)):
             return False
         is_admitted = self._has_place(entry, handler)
-        if not is_admitted:
+        if is_paced and not is_admitted:
             self._limits.give_up(entry.id, queue)
         self._admitted_count += is_admitted
         return is_admitted

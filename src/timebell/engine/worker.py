@@ -82,7 +82,6 @@ class Worker:
             self._settler,
             timekeeper,
             bell.tallies,
-            may_begin=node.may_begin,
             on_end=self._ended,
             on_not_begun=self._not_begun,
             on_committed=self._committed,

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from timebell.errors import InvalidInput, TooManyAtOnce
 
 # Processor time for work of this sort in one turn of the loop. More tenants than one share it.
-TURN_SECONDS: Final = 0.005
+TURN_SECONDS: Final = 0.01
 
 T = TypeVar("T")
 
