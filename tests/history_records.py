@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import orjson
 
-Op = Literal["enqueue", "cancel", "plan", "start", "end", "fault", "effect", "final"]
+Op = Literal["enqueue", "cancel", "plan", "start", "sign", "end", "fault", "effect", "final"]
 Mode = Literal["plain", "external", "transactional"]
 
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -25,7 +25,7 @@ class Record:
     kind of fault for a fault. Of one key there may be several jobs after another; `job_id` tells them apart.
 
     On a `final`, `answered_at` is when the job ended. On a `plan`, `running` names the steps that it answered as
-    too late, and the order of `steps` is that of an ordered agenda.
+    too late, and the order of `steps` is that of an ordered agenda. A `sign` is one of a handler that goes on.
     """
 
     op: Op

@@ -92,3 +92,60 @@ async def test_a_time_limit_inside_it_cancels_it_alone() -> None:
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+class Objection:
+    """Asked before each step; says once that there must be no more."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.asked = 0
+
+    def __call__(self) -> asyncio.CancelledError | None:
+        self.asked += 1
+        return asyncio.CancelledError("no more") if self.asked == self.after + 1 else None
+
+
+async def test_it_takes_no_step_that_somebody_objects_to() -> None:
+    steps: list[object] = []
+
+    async def walk() -> None:
+        try:
+            for number in range(5):
+                await asyncio.sleep(0)
+                steps.append(number)
+        except asyncio.CancelledError as error:
+            # Its end may take steps of its own.
+            await asyncio.sleep(0)
+            steps.append(error.args)
+            raise
+
+    with pytest.raises(asyncio.CancelledError):
+        await apart(walk(), lambda: None, Objection(after=2))
+    assert steps == [0, 1, ("no more",)]
+
+
+async def test_an_error_is_no_way_around_an_objection() -> None:
+    """What it waited for has failed. It would try something else now, and must not."""
+    steps: list[str] = []
+
+    async def persist() -> None:
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, OSError("gone"))
+        try:
+            await future
+        except OSError:
+            steps.append("tries again")
+
+    with pytest.raises(asyncio.CancelledError):
+        await apart(persist(), lambda: None, Objection(after=0))
+    assert steps == []
+
+
+async def test_nobody_is_asked_about_one_that_never_waits() -> None:
+    async def run() -> None:
+        pass
+
+    objection = Objection(after=0)
+    await apart(run(), lambda: None, objection)
+    assert objection.asked == 0

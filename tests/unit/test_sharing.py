@@ -219,6 +219,33 @@ def test_a_single_permit_goes_round_as_the_turn_moves_on() -> None:
     assert owners == [[1], [2], [3], [1], [2], [3]]
 
 
+@pytest.mark.req("U-8")
+@QUICK
+@given(state=any_holdings(), kept=st.integers(0, 40), data=st.data())
+def test_what_is_kept_for_the_dead_is_nobodys(
+    state: tuple[int, Holdings], kept: int, data: st.DataObject
+) -> None:
+    """It counts as if somebody held it who wants no more and gives nothing back."""
+    limit, holdings = state
+    for me in data.draw(st.permutations(sorted(holdings))):
+        answer = share_permits(limit, holdings, me, kept=kept)
+        before = sum(count for count, _ in holdings.values())
+        holdings[me] = (answer, holdings[me][1])
+        assert sum(count for count, _ in holdings.values()) <= max(limit - kept, before)
+
+
+@pytest.mark.req("U-8")
+def test_what_is_left_beside_the_dead_is_shared_evenly() -> None:
+    idle: Holdings = {1: (0, 10), 2: (0, 10)}
+    assert [share_permits(5, idle, me, kept=1) for me in idle] == [2, 2]
+    assert [share_permits(5, idle, me, kept=7) for me in idle] == [0, 0]
+
+
+def test_less_than_nothing_is_not_kept() -> None:
+    with pytest.raises(InvalidInput, match=r"^kept: "):
+        share_permits(5, {1: (0, 0)}, 1, kept=-1)
+
+
 @pytest.mark.parametrize(
     ("limit", "holdings", "field"),
     [(-1, {1: (0, 0)}, "limit"), (5, {2: (0, 0)}, "holdings"), (5, {1: (-1, 0)}, "holdings")],

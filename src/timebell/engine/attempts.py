@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import Context, ContextVar
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from structlog.contextvars import bind_contextvars
@@ -36,6 +37,7 @@ log = Logger("timebell.attempts")
 _WATCH_SECONDS = 0.1
 # After so many quick attempts everything else has its turn.
 _TURN = 256
+_NO_PERMIT = "interrupted: its node lost its lease, and with it the permit to run it"
 
 
 def _bound(name: str) -> ContextVar[Any]:
@@ -59,6 +61,7 @@ class Attempts:
         timekeeper: Timekeeper,
         tallies: Tallies,
         *,
+        may_run_on: Callable[[], bool],
         on_end: Callable[[Entry], None],
         on_not_begun: Callable[[Entry], None],
         on_committed: Callable[[Settlement, Transaction], None],
@@ -67,6 +70,7 @@ class Attempts:
         self._settler = settler
         self._timekeeper = timekeeper
         self._tallies = tallies
+        self._may_run_on = may_run_on
         self._on_end = on_end
         self._on_not_begun = on_not_begun
         self._on_committed = on_committed
@@ -86,6 +90,7 @@ class Attempts:
         now: datetime,
         *,
         marked_version: int | None = None,
+        is_permitted: bool = False,
     ) -> None:
         timeout, monotonic = self._executor.timeout_seconds(handler), self._timekeeper.monotonic()
         running = Running(
@@ -98,6 +103,7 @@ class Attempts:
             timeout,
             marked_version is not None,
             monotonic,
+            is_permitted,
         )
         self.running[entry] = running
         self._queued.append(running)
@@ -120,7 +126,8 @@ class Attempts:
             while self._queued and self._current is this and not this.cancelling():
                 running = self._queued.popleft()
                 running.activity = this
-                await apart(self._attempt(running), self._go_on)
+                objection = partial(self._objection, running) if running.is_permitted else None
+                await apart(self._attempt(running), self._go_on, objection)
                 count += 1
                 if count % _TURN == 0 and self._current is this:
                     await asyncio.sleep(0)
@@ -136,7 +143,7 @@ class Attempts:
         _CORRELATION_ID.set(entry.row["correlation_id"])
         began: float | None = self._timekeeper.monotonic()
         try:
-            if running.is_interrupted:
+            if running.interruption is not None:
                 raise NotToBeHad
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)
@@ -150,7 +157,7 @@ class Attempts:
             began = None
             self._on_not_begun(entry)
         except asyncio.CancelledError:
-            if running.is_interrupted:
+            if running.interruption:
                 self._settler.add(self._executor.interrupted(running))
             elif running.has_timed_out:
                 self._settler.add(self._executor.timed_out(running))
@@ -184,6 +191,7 @@ class Attempts:
         if now < self._next_watch:
             return
         self._next_watch = now + _WATCH_SECONDS
+        may_run_on = self._may_run_on()
         for running in list(self.running.values()):
             activity = running.activity
             if activity is None or running.has_timed_out or running.has_answered:
@@ -191,6 +199,19 @@ class Attempts:
             if running.deadline <= now:
                 running.has_timed_out = True
                 activity.cancel()
+            elif running.is_permitted and not may_run_on and not running.interruption:
+                running.interruption = _NO_PERMIT
+                activity.cancel()
+
+    def _objection(self, running: Running) -> asyncio.CancelledError | None:
+        """Why what runs under a permit must not take another step, if so; told once, and what it does then is its end.
+
+        A process that stood still goes on where it was, and others may have its permits by then.
+        """
+        if running.interruption or running.has_answered or running.has_timed_out or self._may_run_on():
+            return None
+        running.interruption = _NO_PERMIT
+        return asyncio.CancelledError(_NO_PERMIT)
 
     def next_watch_in(self) -> float | None:
         return max(0.0, self._next_watch - self._timekeeper.monotonic()) if self.running else None
@@ -198,7 +219,7 @@ class Attempts:
     def interrupt(self) -> None:
         """The node stops and will not wait any longer: what still runs is given back."""
         for running in [each for each in self.running.values() if not each.has_answered]:
-            running.is_interrupted = True
+            running.interruption = running.interruption or "interrupted"
             if running.activity is not None:
                 running.activity.cancel()
 

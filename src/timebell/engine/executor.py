@@ -83,6 +83,7 @@ class Executor:
         self._is_traced = is_traced()
         self.thread_count = settings.threads
         self._threads = Threads(settings.threads)
+        self._limits = limits
         self._gate = Gate(node, limits, self._threads, timekeeper)
 
     def close(self) -> None:
@@ -266,7 +267,9 @@ class Executor:
         try:
             if handler.is_async:
                 return await handler.run(job)  # type: ignore[misc, no-any-return]
-            answer = await self._threads.run(_answer, handler, job)
+            entry = running.entry
+            self._limits.thread_begins(entry)
+            answer = await self._threads.run(lambda: self._limits.thread_ended(entry), _answer, handler, job)
             if isinstance(answer, _Raised):
                 raise answer.error
             # A function that only hands an awaitable on, as a lambda may, is awaited after all.
@@ -277,7 +280,7 @@ class Executor:
             if running.has_timed_out:
                 return _timed_out(running)
             this = asyncio.current_task()
-            if this is not None and this.cancelling():
+            if running.interruption or (this is not None and this.cancelling()):
                 raise
             # Nobody cancelled the attempt: the handler waited for something that was.
             return Retry(describe(error))
@@ -316,8 +319,8 @@ class Executor:
         return settlement
 
     def interrupted(self, running: Running) -> Settlement:
-        """The node stops before the attempt is over: the job is given back at once, and the attempt not counted."""
-        return self.decide(running, Snooze(delay=timedelta(0), reason="interrupted"))
+        """The node gives the job back before the attempt is over: at once, and the attempt is not counted."""
+        return self.decide(running, Snooze(delay=timedelta(0), reason=running.interruption or "interrupted"))
 
     def timed_out(self, running: Running) -> Settlement:
         """The time was over while something other than the handler was waited for: its guard, or a lock."""

@@ -1,4 +1,4 @@
-"""Limits that hold over all nodes: starts leased from one row a queue, permits that die with their node."""
+"""Limits that hold over all nodes: starts leased from one row a queue, permits that outlive what runs under them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from uuid import UUID
 from zlib import crc32
 
 from timebell.db.pool import Database, Session
+from timebell.engine.held import Entry
 from timebell.engine.node import Node
 from timebell.engine.pace import Pace
 from timebell.engine.store import EngineStore
@@ -29,6 +30,8 @@ _UNCERTAINTY_MAX = timedelta(microseconds=TOLERANCE_US // 2)
 _MISSES_MAX = 4
 _PERMITS_EVERY_SECONDS = 0.05
 _LIMITS_EVERY_SECONDS = 5.0
+# What nobody ever wants, so that it is said anew.
+_UNKNOWN = -1
 
 
 @dataclass(slots=True)
@@ -36,7 +39,8 @@ class QueueLimit:
     """What this node may start in one queue right now.
 
     It runs `in_use` jobs and holds that many permits or more. Its `share` may be less than it holds: then it
-    starts nothing, and gives permits back as its jobs end.
+    starts nothing, and gives permits back as its jobs end. `left` are those whose attempt is over while their function
+    goes on in its thread.
     """
 
     has_rate: bool
@@ -46,9 +50,14 @@ class QueueLimit:
     misses: int = 0
     held: int = 0
     share: int = 0
-    in_use: int = 0
+    running: set[Entry] = field(default_factory=set)
+    left: set[Entry] = field(default_factory=set)
     wanted: int = 0
     permits_asked_at: float = float("-inf")
+
+    @property
+    def in_use(self) -> int:
+        return len(self.running) + len(self.left)
 
     @property
     def window(self) -> timedelta:
@@ -74,6 +83,7 @@ class Limits:
         self._queues: dict[str, QueueLimit] = {}
         self._read_at = float("-inf")
         self._on_wait = on_wait
+        self._in_threads: set[Entry] = set()
         self.is_stopping = False
 
     async def refresh(self, session: Session) -> None:
@@ -122,16 +132,44 @@ class Limits:
         if limit is not None:
             limit.pace.reserved.discard(id)
 
-    def started(self, queue: str) -> None:
-        limit = self._queues.get(queue)
-        if limit is not None:
-            limit.in_use += 1
+    def started(self, entry: Entry) -> bool:
+        """Answers whether it runs under a permit."""
+        limit = self._queues.get(entry.pair[1])
+        if limit is None:
+            return False
+        limit.running.add(entry)
+        return limit.has_permits
 
-    def ended(self, id: UUID, queue: str) -> None:
-        limit = self._queues.get(queue)
+    def is_permitted(self, entry: Entry) -> bool:
+        limit = self._queues.get(entry.pair[1])
+        return limit is not None and limit.has_permits
+
+    def ended(self, entry: Entry) -> None:
+        """Its attempt is over. What goes on in a thread all the same keeps its permit."""
+        limit = self._queues.get(entry.pair[1])
         if limit is not None:
-            limit.pace.reserved.discard(id)
-            limit.in_use = max(0, limit.in_use - 1)
+            limit.pace.reserved.discard(entry.id)
+            limit.running.discard(entry)
+            if entry in self._in_threads:
+                limit.left.add(entry)
+
+    def thread_begins(self, entry: Entry) -> None:
+        if entry.pair[1] in self._queues:
+            self._in_threads.add(entry)
+
+    def thread_ended(self, entry: Entry) -> None:
+        if entry in self._in_threads:
+            self._in_threads.discard(entry)
+            limit = self._queues.get(entry.pair[1])
+            if limit is not None:
+                limit.left.discard(entry)
+            self._on_wait()
+
+    def permits_in_use(self) -> dict[str, int]:
+        """How many permits of each queue something runs under here."""
+        return {
+            name: limit.in_use for name, limit in self._queues.items() if limit.has_permits and limit.in_use
+        }
 
     def is_paced(self, queue: str) -> bool:
         limit = self._queues.get(queue)
@@ -168,9 +206,10 @@ class Limits:
         return min(self._timekeeper.latest(), self._timekeeper.now() + _UNCERTAINTY_MAX)
 
     def lost(self) -> None:
-        """The node began a new life: the permits of the old one are gone."""
+        """The life is over. The next has the permits that are in use, and nothing begins before it has more."""
         for limit in self._queues.values():
             limit.held = limit.share = 0
+            limit.wanted = _UNKNOWN
             limit.pace.clear()
 
     def next_start(self, ready: Mapping[str, int], now: datetime) -> datetime | None:
@@ -266,18 +305,22 @@ class Limits:
             async with self._database.transaction() as session:
                 concurrency = await self._store.lock_permits(session, queue=name)
                 rows = await self._store.read_permits(session, queue=name)
-                holdings = {row["incarnation"]: (row["held"], row["wanted"]) for row in rows}
+                holdings = {
+                    row["incarnation"]: (row["held"], row["wanted"]) for row in rows if row["is_alive"]
+                }
+                kept = sum(row["held"] for row in rows if not row["is_alive"])
                 if concurrency is None or me not in holdings:
                     before = 0
                     return
                 holdings[me] = (before, wanted)
-                share = share_permits(concurrency, holdings, me, turn=self._turn())
+                share = share_permits(concurrency, holdings, me, kept=kept, turn=self._turn())
                 limit.share = min(share, wanted)
                 held = max(limit.in_use, limit.share)
                 await self._store.write_permits(session, queue=name, incarnation=me, held=held, wanted=wanted)
-            limit.wanted, before = wanted, held
+            limit.wanted, before = wanted if me == self._node.incarnation else _UNKNOWN, held
         finally:
-            limit.held = min(before, held)
+            # Meanwhile the node may have begun another life, which holds only what is in use.
+            limit.held = min(before, held) if me == self._node.incarnation else 0
 
     def _turn(self) -> int:
         """Whose turn it is to have an odd permit, the same for all nodes at one time.

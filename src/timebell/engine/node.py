@@ -9,8 +9,8 @@ from typing import Protocol
 
 from timebell.clock import Clock
 from timebell.db.pool import Row, Session
-from timebell.engine.store import EngineStore
-from timebell.rules.sharing import balance_slots, visited_kinds
+from timebell.engine.store import NOTHING_IN_USE, EngineStore
+from timebell.rules.sharing import RUNS_ON_SECONDS, balance_slots, visited_kinds
 
 _SURVIVED_MAX = 16
 
@@ -45,12 +45,15 @@ class SlotUser(Protocol):
 
     def nodes_died(self) -> None: ...
 
+    def permits_in_use(self) -> Mapping[str, int]: ...
+
 
 class Node:
     """Renews the lease, buries the dead and keeps an even share of the slots.
 
     Nothing may start once the lease could have run out: counted on this machine's monotonic clock from the
-    moment the last renewal was sent, and with a margin.
+    moment the last renewal was sent, and with a margin. What runs under a permit may go on a little longer: others
+    wait for as long as that with taking the permit.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Node:
         self._margin_seconds = margin_seconds
         self._is_alone = is_alone
         self._start_until = float("-inf")
+        self._run_until = float("-inf")
         self._leaving: set[int] = set()
         self._far: dict[int, tuple[datetime, float]] = {}
         self._user: SlotUser | None = None
@@ -106,6 +110,10 @@ class Node:
         While it waited for an answer or for its turn the lease may have run out, and somebody else have begun it.
         """
         return incarnation == self.incarnation and self._clock.monotonic() < self._start_until
+
+    def may_run_on(self) -> bool:
+        """Whether what runs under a permit may take one more step; the next life takes the permit with it."""
+        return self._clock.monotonic() < self._run_until
 
     def ownership(self, slot: int) -> Ownership | None:
         """None where nothing of ours may start: the slot is another node's, or is being given away."""
@@ -162,9 +170,11 @@ class Node:
                 lease_seconds=self._lease_seconds,
                 survived=self._survived,
                 kinds=sorted(self._kinds),
+                in_use=self._in_use(),
             )
             self.has_news = True
         self._start_until = sent + self._lease_seconds - self._margin_seconds
+        self._run_until = sent + self._lease_seconds + RUNS_ON_SECONDS
         buried = await self._store.bury_nodes(
             session, incarnation=self.incarnation, is_alone=self._is_alone, frozen=self._frozen()
         )
@@ -292,10 +302,13 @@ class Node:
             await self._store.release_slots(session, incarnation=self.incarnation, slots=sorted(idle))
             self.has_news = True
 
+    def _in_use(self) -> Mapping[str, int]:
+        return self._user.permits_in_use() if self._user is not None else NOTHING_IN_USE
+
     async def leave(self, session: Session) -> None:
-        """End this life in order: the slots are free at once."""
+        """End this life in order: the slots are free at once, and the permits but for what did not end."""
         if self.incarnation:
-            await self._store.leave_node(session, incarnation=self.incarnation)
+            await self._store.leave_node(session, incarnation=self.incarnation, in_use=self._in_use())
             self.incarnation = 0
             self._start_until = float("-inf")
             self.owned.clear()

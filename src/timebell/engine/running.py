@@ -25,10 +25,13 @@ class Running:
     timeout_seconds: float
     is_marked: bool = False
     launched_at: float = 0.0
+    # Whether it is one of those of which only so many run at once over all nodes.
+    is_permitted: bool = False
     has_begun: bool = False
     has_timed_out: bool = False
     has_answered: bool = False
-    is_interrupted: bool = False
+    # Why it is given back before its end, once it is.
+    interruption: str | None = None
     activity: asyncio.Task[None] | None = None
     error: BaseException | None = None
     # Whether the transaction is gone that it is to run in.

@@ -172,11 +172,11 @@ class Starter:
             self._leave(entry)
             self._settler.add(ending)
             return
-        self._limits.started(entry.pair[1])
+        is_permitted = self._limits.started(entry)
         if self._must_mark(entry, handler):
             marked.append(entry)
         else:
-            self._attempts.launch(entry, handler, now)
+            self._attempts.launch(entry, handler, now, is_permitted=is_permitted)
 
     def _let_go(self, entry: Entry) -> None:
         """Its slot is not ours, or its kind is unknown here: in memory it would take the place of one that can run."""
@@ -201,7 +201,7 @@ class Starter:
 
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
-        self._limits.ended(entry.id, entry.pair[1])
+        self._limits.ended(entry)
         self._places.leave(entry.pair[0])
         if entry.enclosure is not None:
             self._leave(entry)
@@ -256,6 +256,7 @@ class Starter:
                 handler,
                 self._timekeeper.now(),
                 marked_version=version,
+                is_permitted=self._limits.is_permitted(entry),
             )
 
     def _give_up(self, entry: Entry) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from uuid import UUID
 
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
 from timebell.kernel.statements import Columns, Statements
 from timebell.rules.rate import STRETCH
+from timebell.rules.sharing import PERMITS_OUTLIVE_SECONDS
 
 # Whoever acts on slots of its own alone need not say that it visits none.
 _NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
+NOTHING_IN_USE: Mapping[str, int] = MappingProxyType({})
 
 
 class EngineStore(Statements):
@@ -29,6 +32,7 @@ class EngineStore(Statements):
         lease_seconds: float,
         kinds: Sequence[str],
         survived: Sequence[int] = (),
+        in_use: Mapping[str, int] = NOTHING_IN_USE,
     ) -> int:
         rows = await self._run(
             session,
@@ -38,6 +42,7 @@ class EngineStore(Statements):
             lease_seconds=lease_seconds,
             survived=list(survived),
             kinds=list(kinds),
+            **_permits(in_use),
         )
         incarnation: int = rows[0]["incarnation"]
         return incarnation
@@ -51,7 +56,12 @@ class EngineStore(Statements):
         self, session: Session, *, incarnation: int, is_alone: bool, frozen: list[int]
     ) -> list[int]:
         rows = await self._run(
-            session, "bury_nodes", incarnation=incarnation, is_alone=is_alone, frozen=frozen
+            session,
+            "bury_nodes",
+            incarnation=incarnation,
+            is_alone=is_alone,
+            frozen=frozen,
+            grace_seconds=PERMITS_OUTLIVE_SECONDS,
         )
         return [row["incarnation"] for row in rows]
 
@@ -68,8 +78,16 @@ class EngineStore(Statements):
         rows = await self._run(session, "release_slots", incarnation=incarnation, slots=list(slots))
         return [row["slot"] for row in rows]
 
-    async def leave_node(self, session: Session, *, incarnation: int) -> None:
-        await self._run(session, "leave_node", incarnation=incarnation)
+    async def leave_node(
+        self, session: Session, *, incarnation: int, in_use: Mapping[str, int] = NOTHING_IN_USE
+    ) -> None:
+        await self._run(
+            session,
+            "leave_node",
+            incarnation=incarnation,
+            grace_seconds=PERMITS_OUTLIVE_SECONDS,
+            **_permits(in_use),
+        )
 
     async def read_due(
         self,
@@ -316,3 +334,7 @@ class EngineStore(Statements):
             session, "prune_occurrences", days=days, after=occurs_at, after_id=id, limit=limit
         )
         return rows[0] if rows else None
+
+
+def _permits(in_use: Mapping[str, int]) -> dict[str, object]:
+    return {"queues": list(in_use.keys()), "in_use": list(in_use.values())}

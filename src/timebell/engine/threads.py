@@ -30,20 +30,26 @@ class Threads:
         """It was had and is not needed after all."""
         self._free.release()
 
-    async def run(self, function: Callable[..., Answer], *arguments: Any) -> Answer:
+    async def run(
+        self, on_end: Callable[[], None], function: Callable[..., Answer], *arguments: Any
+    ) -> Answer:
         """Run in the thread that was acquired. It begins at once, and a cancellation does not end it."""
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
 
+        def is_free() -> None:
+            self._free.release()
+            on_end()
+
         def ended(_: Future[Answer]) -> None:
             # At the end of the process the loop may be gone before the thread.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._free.release)
+                loop.call_soon_threadsafe(is_free)
 
         try:
             running = self._pool.submit(context.run, function, *arguments)
         except BaseException:
-            self._free.release()
+            is_free()
             raise
         running.add_done_callback(ended)
         return await asyncio.wrap_future(running)

@@ -52,8 +52,7 @@ class Worker:
         self.held = Held.within(settings)
         self._places = Places(settings.concurrency, settings.tenant_share)
         self.background = Background(bell.clock, self.woken)
-        self._bell = bell
-        self._database = bell.database
+        self._bell, self._database = bell, bell.database
         self._node = node
         self._store = store
         self._timekeeper = timekeeper
@@ -62,6 +61,7 @@ class Worker:
         self._reader = Reader(store, node, self.held, timekeeper, settings)
         self.read_on = self._reader.read_on
         self._limits = Limits(bell.database, store, node, timekeeper, on_wait=self.woken.set)
+        self.permits_in_use = self._limits.permits_in_use
         self._breakers = Breakers(bell.database, store, bell.chance)
         destinations = BreakerDestinations(self._breakers, node, timekeeper)
         self._executor = Executor(bell, store, node, timekeeper, destinations, self._limits)
@@ -82,6 +82,7 @@ class Worker:
             self._settler,
             timekeeper,
             bell.tallies,
+            may_run_on=node.may_run_on,
             on_end=self._ended,
             on_not_begun=self._not_begun,
             on_committed=self._committed,

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 
 from timebell.errors import InvalidInput
 
+# What runs under a permit is stopped when the lease has been over for the shorter time and no other life was begun
+# meanwhile. For the longer one nobody else gets the permit. What lies between is for the handler: to hear, and to end.
+RUNS_ON_SECONDS = 1.0
+PERMITS_OUTLIVE_SECONDS = 3.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotMoves:
@@ -72,7 +77,9 @@ def visited_kinds(
     return visited
 
 
-def share_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int, *, turn: int = 0) -> int:
+def share_permits(
+    limit: int, holdings: Mapping[int, tuple[int, int]], me: int, *, kept: int = 0, turn: int = 0
+) -> int:
     """How many permits node `me` may hold now.
 
     `holdings` says of each node how many permits it holds and how many it has a use for, those in hand
@@ -80,10 +87,13 @@ def share_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int, 
     is covered by permits that are free now, each offered to one node only. So the limit holds even if all
     nodes act on the same facts at once, and the shares grow fair as permits come back.
 
+    `kept` are the permits of lives that are over, under which something may still run: they are nobody's to have.
+
     `turn` moves the odd permits on from node to node. Let it grow with time where there may be fewer
     permits than nodes: otherwise the same nodes go without as long as the others are busy.
     """
-    _check_permits(limit, holdings, me)
+    _check_permits(limit, holdings, me, kept)
+    limit = max(0, limit - kept)
     ranking = _rotated(sorted(holdings), turn)
     shares = _fair_shares(limit, {node: holdings[node][1] for node in ranking})
     free = limit - sum(in_hand for in_hand, _ in holdings.values())
@@ -119,10 +129,12 @@ def _rotated(nodes: list[int], turn: int) -> list[int]:
     return nodes[first:] + nodes[:first]
 
 
-def _check_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int) -> None:
+def _check_permits(limit: int, holdings: Mapping[int, tuple[int, int]], me: int, kept: int) -> None:
     if limit < 0:
         raise InvalidInput(f"{limit} is no limit; give 0 or more", field="limit")
     if me not in holdings:
         raise InvalidInput(f"node {me} is missing; record what it holds and wants first", field="holdings")
+    if kept < 0:
+        raise InvalidInput(f"{kept} cannot be kept; give 0 or more", field="kept")
     if any(held < 0 or wanted < 0 for held, wanted in holdings.values()):
         raise InvalidInput("a negative count; give 0 or more", field="holdings")

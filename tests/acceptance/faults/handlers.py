@@ -51,6 +51,7 @@ class Scribe:
         self._write("start", job, await instant(), due_at=job.due_at, attempt=job.attempt, mode=mode)
         answer = "raised"
         try:
+            await self._step(job)
             outcome = await handling(job)
             answer = "done" if outcome is None else type(outcome).__name__.lower()
             return outcome
@@ -59,6 +60,12 @@ class Scribe:
             raise
         finally:
             self._write("end", job, await instant(), answer=answer)
+
+    async def _step(self, job: Job) -> None:
+        """Go on in small steps, with a sign of each: whoever gives one runs."""
+        for _ in range(job.payload.get("steps", 0)):
+            await asyncio.sleep(job.payload["step_ms"] / 1000)
+            self._write("sign", job, await instant())
 
     def run_in_thread(self, job: Job, mode: Mode) -> None:
         self._write("start", job, datetime.now(UTC), due_at=job.due_at, attempt=job.attempt, mode=mode)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from tests.acceptance.faults.load import CALLER
 from tests.history import Record
+
+_ABOUT = timedelta(milliseconds=10)
 
 
 def longest_call(records: Iterable[Record]) -> float:
@@ -122,3 +125,37 @@ def busiest_second(records: Iterable[Record]) -> int:
     starts = sorted(each.invoked_at for each in records if each.op == "start")
     second = timedelta(seconds=1)
     return max((bisect_left(starts, at + second) - rank for rank, at in enumerate(starts)), default=0)
+
+
+def most_at_once(records: Sequence[Record]) -> int:
+    """How many handlers ran at once at most, over all nodes: each from its start to the last sign that it gave.
+
+    What is stopped in the middle of a step ends that step when it goes on, and nobody could keep it from that: of the
+    signs after a pause the first of the node, where it comes at once, is not counted.
+    """
+    last: dict[tuple[str, str], int] = {}
+    runs: list[tuple[datetime, datetime]] = []
+    woken = _first_signs(records)
+    for each in sorted(records, key=lambda each: each.invoked_at):
+        job = (each.job_id or each.key, each.node)
+        if each.op == "start":
+            last[job] = len(runs)
+            runs.append((each.invoked_at, each.invoked_at))
+        elif each.op == "sign" and each not in woken and job in last:
+            runs[last[job]] = (runs[last[job]][0], each.invoked_at)
+    changes = sorted([(begin, 1) for begin, _ in runs] + [(end, -1) for _, end in runs])
+    return max(accumulate(change for _, change in changes), default=0)
+
+
+def _first_signs(records: Sequence[Record]) -> list[Record]:
+    """Of each pause the first sign of its node afterwards, if it came at once."""
+    signs = sorted((each for each in records if each.op == "sign"), key=lambda each: each.invoked_at)
+    firsts = []
+    for pause in [each for each in records if each.op == "fault" and each.key == "pause"]:
+        woken_at = pause.ends_at - _ABOUT
+        first = next(
+            (each for each in signs if each.node == pause.node and each.invoked_at >= woken_at), None
+        )
+        if first is not None and first.invoked_at <= pause.ends_at + _ABOUT:
+            firsts.append(first)
+    return firsts

@@ -176,16 +176,18 @@ class Stage:
         recovery_seconds: float | None = None,
         remark: str = "",
         measured: tuple[str, ...] = (),
+        owed_until: datetime | None = None,
     ) -> dict[str, Any]:
         """Read how it ended, note the result and judge the whole history; answers with its figures.
 
-        What breaks an invariant that is only `measured` is told in the figures, and fails nothing.
+        What breaks an invariant that is only `measured` is told in the figures, and fails nothing. What was due at
+        `owed_until` or later need not be over, where the run was cut off.
         """
         ended = datetime.now(UTC)
         await self._read_ends(ended)
         records = load(self.file)
         lease = timedelta(seconds=self.lease_seconds)
-        violations = check(records, until=ended, grace=timedelta(0), lease=lease)
+        violations = check(records, until=owed_until or ended, grace=timedelta(0), lease=lease)
         figures: dict[str, Any] = dict(summarise(records, violations))
         self.note(f"{fault}: {figures}")
         if recovery_seconds is None:

@@ -11,8 +11,8 @@ from typing import Literal
 import pytest
 
 from tests.acceptance.faults.conftest import MakeStage
-from tests.acceptance.faults.load import Load, Owed, asking
-from tests.acceptance.faults.measures import busiest_second
+from tests.acceptance.faults.load import MODES, Load, Owed, asking
+from tests.acceptance.faults.measures import busiest_second, most_at_once
 from tests.acceptance.faults.proxy import Proxy
 from tests.acceptance.faults.servers import served
 from tests.acceptance.faults.stage import Stage
@@ -21,11 +21,12 @@ from tests.history import load as load_history
 
 NODES = ("ada", "bob", "cem")
 RATE = 200
+CONCURRENCY = 5
 How = Literal["plain", "external", "transactional", "thread"]
 
 
-async def backlog(load: Load, how: How, count: int, **payload: int) -> None:
-    """So many jobs of the queue with the rate, all of them late."""
+async def backlog(load: Load, how: How, count: int, **payload: int) -> datetime:
+    """So many jobs of the queue with the rate, all of them late; answers since when."""
     mode: Mode = "external" if how == "thread" else how
     late = datetime.now(UTC) - timedelta(minutes=1)
     jobs = [
@@ -41,6 +42,7 @@ async def backlog(load: Load, how: How, count: int, **payload: int) -> None:
     ]
     for first in range(0, count, 1_000):
         await load.enqueue(jobs[first : first + 1_000])
+    return late
 
 
 async def kill_and_cut(stage: Stage, proxy: Proxy, seconds: float) -> None:
@@ -85,7 +87,7 @@ async def test_no_second_holds_more_starts_than_the_rate(
             TIMEBELL_THREADS="32",
         )
         async with asking(server.url(), stage.owner_url, stage.history) as load:
-            await backlog(load, how, RATE * (seconds + 15))
+            late = await backlog(load, how, RATE * (seconds + 15))
             await stage.start(*NODES)
             begun = len(load_history(stage.file))
             if is_disturbed:
@@ -97,7 +99,84 @@ async def test_no_second_holds_more_starts_than_the_rate(
                 stage.kill(name)
         busiest = busiest_second(records)
         starts = sum(each.op == "start" for each in records[begun:])
-        stage.note(f"{how}: {busiest} in the busiest second, {starts} in {seconds} s")
+        said = f"{busiest} in the busiest second, {starts} in {seconds} s"
+        stage.note(f"{how}: {said}")
+        faults = "kill -9, connections cut and stalled" if is_disturbed else "nothing goes wrong"
+        await stage.verdict(
+            "F41",
+            f"a rate of {RATE} over 3 nodes",
+            f"{how}, a backlog, {faults}",
+            remark=said,
+            owed_until=late,
+        )
         assert busiest <= RATE
         if not is_disturbed:
             assert starts >= 0.8 * RATE * seconds, "the rate was not reached"
+
+
+async def stop_kill_and_cut(stage: Stage, proxy: Proxy, seconds: float) -> None:
+    """Let nodes stand still for longer than their lease, kill them, cut the way to the database and let it stall."""
+    until = time.monotonic() + seconds
+    faults = ["stop", "kill", "stop", "cut", "stop", "stall"]
+    number = 0
+    while time.monotonic() < until:
+        at = datetime.now(UTC)
+        name = stage.chance.choice(NODES)
+        match faults[number % len(faults)]:
+            case "stop":
+                await stage.pause(name, stage.lease_seconds * (1 + 1.5 * stage.chance.random()))
+            case "kill":
+                stage.kill(name)
+                await stage.start(name, is_ready=False)
+            case "cut":
+                proxy.abort()
+                stage.fault("cut", "database", at, at)
+            case _:
+                proxy.pause()
+                await asyncio.sleep(stage.lease_seconds + 2)
+                proxy.resume()
+                stage.fault("stall", "database", at, datetime.now(UTC))
+        number += 1
+        await asyncio.sleep(1 + stage.chance.random())
+
+
+@pytest.mark.slow
+@pytest.mark.req("U-8")
+async def test_no_more_than_the_concurrency_run_at_once(make_stage: MakeStage, place: Path) -> None:
+    """Whoever stood still takes no step under a permit that others have by then."""
+    seconds = 40
+    async with (
+        served(place / "server") as server,
+        Proxy("127.0.0.1", server.port) as proxy,
+    ):
+        stage = make_stage(
+            seed=81,
+            url=server.url(port=proxy.port),
+            owner_url=server.url("owner"),
+            admin_url=server.url("admin"),
+            lease_seconds=3.0,
+        )
+        async with asking(server.url(), stage.owner_url, stage.history) as load:
+            await stage.start(*NODES)
+            now = datetime.now(UTC)
+            jobs = [
+                Owed(
+                    name=f"narrow-{number}",
+                    mode=MODES[number % 3],
+                    due_at=now,
+                    queue="narrow",
+                    payload={"steps": 2 + stage.chance.randrange(40), "step_ms": 50},
+                )
+                for number in range(200)
+            ]
+            await load.enqueue(jobs)
+            await stop_kill_and_cut(stage, proxy, seconds)
+            await stage.drained()
+        most = most_at_once(load_history(stage.file))
+        await stage.verdict(
+            "F41",
+            f"a concurrency of {CONCURRENCY} over 3 nodes",
+            "SIGSTOP for up to 2.5 leases, kill -9, connections cut, and stalled for longer than a lease",
+            remark=f"{most} at once at most",
+        )
+        assert most == CONCURRENCY
