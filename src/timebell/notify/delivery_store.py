@@ -26,6 +26,9 @@ class DeliveryStore(NotifyStore):
     async def record_answers(self, session: Session, *, columns: Columns) -> Sequence[Row]:
         return await self._run(session, "record_answers", **columns)
 
+    async def settle_withdrawn(self, session: Session, *, columns: Columns) -> None:
+        await self._run(session, "settle_withdrawn", **columns)
+
     async def mark_addresses_gone(self, session: Session, *, columns: Columns) -> None:
         await self._run(session, "mark_addresses_gone", **columns)
 

@@ -196,13 +196,17 @@ class Desk:
             "are_failures": [one.is_failure for one in answers],
         }
         captured = [one for one in answers if one.state == "suppressed"]
-        if not captured:
+        untaken = [one for one in answers if one.state == "pending"]
+        if not captured and not untaken:
             async with self._database.connection() as session:
                 rows = await self._store.record_answers(session, columns=columns)
         else:
             async with self._database.transaction() as session:
                 rows = await self._store.record_answers(session, columns=columns)
-                await self._outbox.capture_sends(session, columns=self._captured_columns(captured))
+                if captured:
+                    await self._outbox.capture_sends(session, columns=self._captured_columns(captured))
+                if untaken:
+                    await self._store.settle_withdrawn(session, columns=_untaken_columns(untaken))
         overtaken = {row["position"]: Standing(row["state"], row["reason"]) for row in rows}
         return [overtaken.get(position) for position in range(1, len(answers) + 1)]
 
@@ -307,6 +311,13 @@ class Desk:
             columns["sent_ats"] = ["{" + ",".join(at.isoformat() for at in sent[key]) + "}" for key in keys]
             await self._store.write_recent_sends(session, columns=columns)
         return answers
+
+
+def _untaken_columns(untaken: Sequence[Answered]) -> Columns:
+    return {
+        "tenants": [one.tenant for one in untaken],
+        "delivery_ids": [one.delivery_id for one in untaken],
+    }
 
 
 def _told_columns(told: Sequence[Progress]) -> Columns:

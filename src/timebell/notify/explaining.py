@@ -17,6 +17,7 @@ from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.kernel.insights import Insights
 from timebell.kernel.insights_records import JobLine
 from timebell.kernel.models import check_name
+from timebell.notify.answers import NOT_SENT
 from timebell.notify.capping import room_at
 from timebell.notify.consent import Suppressed
 from timebell.notify.deciding import Facts, Hold, Send, Verdict, decide, wait
@@ -195,18 +196,29 @@ def _ended(job: JobLine) -> str:
 
 
 def _lines(story: Story) -> Iterator[Reasoning]:
-    """What was asked for, then what was considered, then what is still open."""
+    """What was asked for, then what was considered and what was given up, then what is still open."""
     notification, timezone = story.notification, story.timezone
     if notification.created_at is not None:
         yield Reasoning(at=notification.created_at, text=_asked(notification, timezone))
-    for decision in story.decisions:
-        for text, check in sentences(decision.checks, timezone):
-            yield Reasoning(at=decision.at, text=text, check=check)
-    for delivery in story.deliveries:
-        for attempt in delivery.attempts:
-            if attempt.answer is None:
-                text = f"{delivery.provider} was called, and has not answered yet."
-                yield Reasoning(at=attempt.started_at, text=text)
+    considered = [
+        Reasoning(at=decision.at, text=text, check=check)
+        for decision in story.decisions
+        for text, check in sentences(decision.checks, timezone)
+    ]
+    attempts = [(each.provider, attempt) for each in story.deliveries for attempt in each.attempts]
+    # A run that is given up comes to no decision, so these are told by their attempts alone.
+    given_up = [
+        Reasoning(
+            at=attempt.started_at,
+            text=f"{provider} was being called when its process was stopped; nothing had been handed over.",
+        )
+        for provider, attempt in attempts
+        if attempt.detail.get("said") == NOT_SENT.reason
+    ]
+    yield from sorted([*given_up, *considered], key=lambda line: line.at)
+    for provider, attempt in attempts:
+        if attempt.answer is None:
+            yield Reasoning(at=attempt.started_at, text=f"{provider} was called, and has not answered yet.")
 
 
 def _asked(notification: Notification, timezone: str) -> str:

@@ -68,6 +68,9 @@ def summary(notification: Notification, deliveries: Iterable[Delivery] = (), tim
     """What became of a notification, in one sentence."""
     state, reason = notification.state, notification.reason
     why = REASONS.get(reason or "", reason or "")
+    if reason == "withdrawn":
+        # Where it was told in part, or may have been, that is its state.
+        why = "what was still to be told was taken back"
     until = None if notification.held_until is None else instant(notification.held_until, timezone)
     is_held = until is not None and notification.settled_at is None
     where = _where(each.channel for each in deliveries if each.state == state)

@@ -84,6 +84,33 @@ async def test_a_mail_that_waited_for_the_greeting_is_sent_by_the_next_node(clus
         first, second = delivery.attempts
         assert (first.answer, first.detail["said"], second.answer) == ("unavailable", "not_sent", "sent")
         assert len(server.mails) == 1
+        node = await cluster.node([])
+        told_of = [line.text for line in (await Notify(node.bell).explain(id)).story]
+        assert (
+            told_of[1] == "mail was being called when its process was stopped; nothing had been handed over."
+        )
+        assert told_of[-1].startswith("mail took it")
+
+
+async def test_a_mail_that_was_withdrawn_meanwhile_is_known_not_to_be_sent(cluster: Cluster) -> None:
+    """It was too late to say so for certain as it was withdrawn, and no longer when the node had stopped."""
+    met = asyncio.Event()
+    async with raw_server(silent(met)) as slow, mail_server() as server:
+        node = await cluster.node([notify_app([smtp(slow)])], stop_seconds=0)
+        id = await told(node)
+        running = asyncio.create_task(node.run_due())
+        async with asyncio.timeout(20):
+            await met.wait()
+            async with node.bell.transaction() as tx:
+                [taken_back] = await Notify(node.bell).withdraw(tx, id=id)
+            assert taken_back.answer == "too_late"
+            assert (await story(node, id)).notification.state == "uncertain"
+            await node.engine.stop()
+            await running
+        await leave(node)
+        after = await told_by_the_next(cluster, id, smtp(server.port))
+        assert (after.notification.state, after.notification.reason) == ("withdrawn", "withdrawn")
+        assert server.mails == []
 
 
 async def test_a_mail_whose_content_was_written_stays_in_doubt(cluster: Cluster) -> None:

@@ -6,8 +6,11 @@ from datetime import time, timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from tests.engine.notify.stage import Owner, Stage, stage
-from timebell.notify import QuietHours, Tell, Uncertain
+from timebell.notify import Parcel, QuietHours, Sent, Tell, Unavailable, Uncertain
+from timebell.notify.provider import Answer
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 
@@ -85,6 +88,31 @@ async def test_what_may_have_been_told_stays_in_doubt_when_it_is_withdrawn(
         await clear(s, "meeting:1")
         assert (await s.now(id)).state == "uncertain"
         assert [line.id for line in (await s.notify.notifications.needs_attention()).lines] == [id]
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (Unavailable(reason="greylisted", about="parcel"), "withdrawn"),
+        (Uncertain(reason="hung up"), "uncertain"),
+        (Sent(), "sent"),
+    ],
+)
+async def test_what_is_withdrawn_as_it_is_told_stands_as_the_provider_says(
+    database_url: TestDatabase, answer: Answer, state: str
+) -> None:
+    class Slow(RecordingProvider):
+        async def send(self, parcel: Parcel) -> Answer:
+            async with s.harness.bell.transaction() as tx:
+                [taken_back] = await s.notify.withdraw(tx, id=id)
+            assert taken_back.answer == "too_late"
+            assert (await s.now(id)).state == "uncertain", "nobody knows yet"
+            return answer
+
+    async with stage(database_url.url, [Slow("mails", channels=["email"])]) as s:
+        id = await s.tell(channels=["email"])
+        await s.harness.run_due()
+        assert (await s.now(id)).state == state
 
 
 async def test_what_died_is_not_called_withdrawn(database_url: TestDatabase, owner: Owner) -> None:

@@ -168,6 +168,12 @@ def test_each_thing_is_said_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("state", ["sent", "uncertain", "suppressed"])
+def test_what_was_told_in_part_is_not_said_to_be_taken_back_before(state: NotificationState) -> None:
+    told = summary(replace(NOTE, state=state, reason="withdrawn", settled_at=DUE))
+    assert told.endswith(": what was still to be told was taken back.")
+
+
 @pytest.mark.parametrize("state", get_args(NotificationState))
 def test_every_state_has_a_summary(state: NotificationState) -> None:
     for reason in (None, "expired", "held_retry"):
