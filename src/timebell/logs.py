@@ -96,8 +96,9 @@ class _Told:
 def _shown(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    cut = value if len(value) <= _FACT_CHARS_MAX else value[:_FACT_CHARS_MAX] + "…"
-    return without_passwords(cut)
+    # A URL that was cut in the middle would not look like one any more.
+    masked = without_passwords(value)
+    return masked if len(masked) <= _FACT_CHARS_MAX else masked[:_FACT_CHARS_MAX] + "…"
 
 
 def _quoted(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 from collections.abc import Iterator
 from contextlib import closing
 from io import StringIO
@@ -63,6 +64,35 @@ def test_a_reader_who_reads_no_more_is_not_waited_for(
     with closing(reader):
         written = [reader.readline() for _ in range(50)]
         assert [line.split()[0] for line in written] == [str(number) for number in range(50)]
+
+
+def test_what_waits_for_a_reader_is_bounded_by_its_size(
+    pipe: tuple[TextIO, TextIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line may be a long traceback."""
+    monkeypatch.setattr(lines, "_FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(lines, "_WAITING_BYTES_MAX", 1_000_000)
+    _, writer = pipe
+    handler = Lines(writer)
+    for _ in range(200):
+        say(handler, "x" * 20_000)
+    handler.flush()
+    assert sum(map(len, handler._waiting)) <= 1_020_001, "the limit, and the line that reached it"
+    assert handler._lost >= 100
+
+
+def test_a_stream_that_is_full_for_a_moment_loses_nothing(pipe: tuple[TextIO, TextIO]) -> None:
+    """A terminal or a pipe that another process set to answer at once."""
+    reader, writer = pipe
+    os.set_blocking(writer.fileno(), False)
+    handler = Lines(writer)
+    for number in range(100):
+        say(handler, f"{number} " + "x" * 10_000)
+    read = b""
+    while read.count(b"\n") < 100:
+        assert select.select([reader], [], [], 10)[0], "the rest was lost"
+        read += os.read(reader.fileno(), 100_000)
+    assert [line.split()[0] for line in read.splitlines()] == [b"%d" % number for number in range(100)]
 
 
 def test_what_cannot_be_shown_is_said_so() -> None:

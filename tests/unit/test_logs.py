@@ -65,6 +65,16 @@ def test_a_line_has_its_facts_and_no_password() -> None:
     assert len(line["big"]) < 5_000
 
 
+def test_a_password_is_masked_before_a_long_text_is_cut() -> None:
+    """What is cut in the middle of an address no longer looks like one."""
+    url = "postgres://ann:secret@host/db"
+    for spare in range(len(url)):
+        text = "x" * (4_000 - spare) + url
+        with kept_lines() as lines:
+            Logger("timebell.trial").warning("long", text=text)
+        assert "secret" not in lines[0]["text"]
+
+
 def test_the_words_of_a_line_are_those_of_its_place(caplog: pytest.LogCaptureFixture) -> None:
     Logger("timebell.trial").warning("100 % away", n=1)
     [record] = caplog.records

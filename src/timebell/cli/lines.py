@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import Final, TextIO
 
 _WAITING_MAX: Final = 10_000
+_WAITING_BYTES_MAX: Final = 8 * 1024 * 1024
 _FLUSH_SECONDS: Final = 2.0
 
 
@@ -20,6 +22,7 @@ class Lines(logging.Handler):
         super().__init__()
         self._stream = stream
         self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
         self._lost = 0
         self._news = threading.Condition()
         self._is_writing = False
@@ -38,17 +41,22 @@ class Lines(logging.Handler):
                 self._stream.write(line)
             return
         with self._news:
-            if len(self._waiting) >= _WAITING_MAX:
+            if len(self._waiting) >= _WAITING_MAX or self._waiting_bytes >= _WAITING_BYTES_MAX:
                 self._lost += 1
                 return
             if self._lost:
-                self._waiting.append(f"{self._lost} lines were lost: nobody read them in time\n".encode())
+                self._add(f"{self._lost} lines were lost: nobody read them in time\n")
                 self._lost = 0
-            self._waiting.append(line.encode("utf-8", "backslashreplace"))
+            self._add(line)
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write, name="log lines", daemon=True)
                 self._writer.start()
             self._news.notify_all()
+
+    def _add(self, line: str) -> None:
+        encoded = line.encode("utf-8", "backslashreplace")
+        self._waiting.append(encoded)
+        self._waiting_bytes += len(encoded)
 
     def flush(self) -> None:
         """Wait until what was said so far is written, though not for a reader who does not read."""
@@ -71,10 +79,19 @@ class Lines(logging.Handler):
                 self._is_writing = True
                 lines = b"".join(self._waiting)
                 self._waiting.clear()
+                self._waiting_bytes = 0
             # A reader who is gone, a full disk: there is nobody left to be told.
             with suppress(OSError):
-                while lines:
-                    lines = lines[os.write(self._file, lines) :]
+                _write_all(self._file, lines)
+
+
+def _write_all(file: int, lines: bytes) -> None:
+    while lines:
+        try:
+            lines = lines[os.write(file, lines) :]
+        except BlockingIOError:
+            # Whoever else has the terminal or the pipe may have set it to answer at once.
+            select.select([], [file], [])
 
 
 def _number_of(stream: TextIO) -> int | None:

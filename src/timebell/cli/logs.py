@@ -46,8 +46,9 @@ def set_up_logs(level: str, form: str) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _cut,
+        # Before it is cut, for half a URL does not look like one.
         _mask,
+        _cut,
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer(default=str)
