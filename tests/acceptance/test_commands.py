@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -110,6 +111,30 @@ async def test_queues(past: Past) -> None:
     assert (pause["tenant"], pause["reason"], pause["actor"]) == (None, "audit", "me")
     assert past.ask("queues", "resume", "slow", "--everyone") == {"queue": "slow", "was_paused": True}
     assert past.ask("queues", "resume", "slow", "--everyone") == {"queue": "slow", "was_paused": False}
+
+
+async def test_tenants(database_url: TestDatabase) -> None:
+    """How much one may have, and in whose name it may send."""
+    url = {"DATABASE_URL": database_url.url}
+    answer("tenants", "create", "acme", **url)
+    given = answer("tenants", "quotas", "acme", "--set", "pending_jobs=7", "--set", "schedules=0", **url)
+    assert isinstance(given, list)
+    assert {one["name"]: one["limit"] for one in given if one["is_own"]} == {
+        "pending_jobs": 7,
+        "schedules": 0,
+    }
+    reset = command("tenants", "quotas", "acme", "--reset", "schedules", **url)
+    assert re.search(r"pending_jobs +0 +7 +own", reset.stdout)
+    assert re.search(r"schedules +0 +100000 +default", reset.stdout)
+    approved = answer("tenants", "senders", "acme", "--approve", "email=acme.example", **url)
+    assert isinstance(approved, list)
+    assert [(one["kind"], one["value"]) for one in approved] == [("email", "acme.example")]
+    wrong = command(
+        "tenants", "senders", "acme", "--approve", "sms=Acme", "--withdraw", "email=acme.exmaple", **url
+    )
+    assert_refused(wrong, 1, "email=acme.exmaple is not approved for acme")
+    left = answer("tenants", "senders", "acme", "--withdraw", "email=acme.example", **url)
+    assert left == [], "what stood beside a mistake was not done either"
 
 
 async def test_every_list_is_a_table_too(past: Past) -> None:

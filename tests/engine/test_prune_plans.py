@@ -93,6 +93,7 @@ GIVEN: Mapping[str, object] = {
     "after_id": UUID(int=0),
     "after_tenant": "",
     "after_subject": "",
+    "chosen": "TIMEBELL_API_KEY",
 }
 
 

@@ -71,7 +71,8 @@ async def test_a_key_that_is_revoked_is_refused_soon(site: Site, monkeypatch: py
 
 async def test_a_key_expires(site: Site) -> None:
     made = await make(site, scope="read", expires_at="2001-01-01T00:00:00Z")
-    problem(await site.get("/v1/keys", key=made["key"]), 401, "unauthenticated")
+    content = problem(await site.get("/v1/keys", key=made["key"]), 401, "unauthenticated")
+    assert "expired" in content["detail"]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,8 @@ async def test_a_tenant_sees_its_own_quotas_and_no_others(site: Site) -> None:
     assert found["pending_jobs"] == (3, 5)
     assert found["payload_bytes"][1] == 2_000
     assert found["requests_per_minute"] == (None, 60_000)
+    for tenant in ("default", OTHER):
+        problem(await site.get(f"/v1/tenants/{tenant}/quotas", key=OTHER), 403, "default_tenant_only")
     mine = (await site.get("/v1/usage", key="read")).json()
     assert {one["limit"] for one in mine["quotas"]} == {None}
 

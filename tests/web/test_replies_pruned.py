@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from tests.store.support import StillClock
 from tests.web.bells import ROUTES
 from tests.web.support import open_site
 from timebell.engine import Engine
+from timebell.errors import ConfigurationError
 from timebell.testing.database import TestDatabase
+from timebell.web.keys import CHOSEN_KEY
 
 
 async def test_a_reply_is_pruned_when_its_day_is_over(database_url: TestDatabase) -> None:
@@ -41,3 +45,15 @@ async def test_a_key_is_pruned_long_after_it_was_revoked(database_url: TestDatab
         assert [row["name"] for row in await site.tables.rows(names)] == [
             name for name in before if name != "first"
         ]
+
+
+async def test_a_key_that_the_settings_chose_stays_revoked_for_ever(database_url: TestDatabase) -> None:
+    """A process that still has it in its settings would make it anew, were it forgotten."""
+    chosen = "a key that somebody chose and others know"
+    async with open_site(database_url, dead_days=10) as site:
+        await site.surface.keys.ensure(chosen, name=CHOSEN_KEY)
+        old = "UPDATE timebell_web.api_keys SET revoked_at = now() - interval '99 days' WHERE name = $1"
+        await site.tables.rows(old, CHOSEN_KEY)
+        await Engine(site.bell).pruner.tick()
+        with pytest.raises(ConfigurationError, match="was revoked"):
+            await site.surface.keys.ensure(chosen, name=CHOSEN_KEY)

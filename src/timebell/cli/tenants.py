@@ -10,6 +10,7 @@ import click
 
 from timebell.cli.common import Desk, actor_option, actor_or_me, ask, json_option, page_options, place_options
 from timebell.cli.printing import page_json, print_json, print_line, print_page
+from timebell.errors import NotFound
 from timebell.kernel.paging import Page
 from timebell.notify.senders import ApprovedSender, SenderKind, Senders
 from timebell.web.quotas import NAMES, Quota, Quotas, save_quotas
@@ -109,7 +110,8 @@ def tenant_senders(
                 for kind, value in given:
                     await senders.approve(tx, kind, value, actor=actor_or_me(actor))
                 for kind, value in taken:
-                    await senders.withdraw(tx, kind, value, actor=actor_or_me(actor))
+                    if not await senders.withdraw(tx, kind, value, actor=actor_or_me(actor)):
+                        raise NotFound(f"{kind}={value} is not approved for {tenant}; nothing was changed")
         return await senders.list(tenant=tenant)
 
     found = ask(config, data, change)

@@ -86,7 +86,7 @@ class Access:
         else:
             caller = await self._by_key(secret)
         if caller is None:
-            raise _unauthenticated("the key or token is not known, or was revoked")
+            raise _unauthenticated("the key or token is not known, was revoked or has expired")
         who = (caller.tenant, caller.name)
         self._rates.take(who)
         await self._take_of_tenant(caller.tenant)

@@ -108,7 +108,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "Ask for less: a shorter page, or a filter that leads to fewer rows. Nothing was changed."
     ),
     "unauthenticated": (
-        "The request has no key or token, or one that is not known or was revoked. Send the "
+        "The request has no key or token, or one that is not known, was revoked or has expired. Send the "
         "header Authorization: Bearer <key>."
     ),
     "unavailable": (

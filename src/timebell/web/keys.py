@@ -20,6 +20,8 @@ from timebell.web.routes import Scope
 from timebell.web.store import WebStore
 
 SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")
+# What the key that the settings name is called, in the place of a prefix too.
+CHOSEN_KEY: Final = "TIMEBELL_API_KEY"
 _NAME_MAX = 200
 
 

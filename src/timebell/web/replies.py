@@ -17,6 +17,7 @@ import orjson
 
 from timebell.clock import Clock
 from timebell.kernel import Timebell, Transaction
+from timebell.web.keys import CHOSEN_KEY
 from timebell.web.problems import Problem
 from timebell.web.store import WebStore
 
@@ -68,7 +69,7 @@ async def prune_web(bell: Timebell, limit: int) -> int:
     store, days = WebStore(bell.clock), bell.settings.dead_days
     async with bell.database.connection() as session:
         replies = await store.prune_replies(session, limit=limit)
-        keys = await store.prune_api_keys(session, days=days, limit=limit)
+        keys = await store.prune_api_keys(session, chosen=CHOSEN_KEY, days=days, limit=limit)
     return max(replies, keys)
 
 

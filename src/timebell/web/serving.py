@@ -13,14 +13,13 @@ from timebell.errors import ConfigurationError
 from timebell.kernel import App, Registry
 from timebell.web.api import api_of
 from timebell.web.correlation import refused
-from timebell.web.keys import NewKey
+from timebell.web.keys import CHOSEN_KEY, NewKey
 from timebell.web.listening import Front
 from timebell.web.problems import Problem
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
 from timebell.web.v1 import ALL
 
-CHOSEN_KEY: Final = "TIMEBELL_API_KEY"
 _DRAIN_SECONDS: Final = 1.5
 
 

@@ -105,8 +105,8 @@ class WebStore(Statements):
         count: int = rows[0]["count"]
         return count
 
-    async def prune_api_keys(self, session: Session, *, days: int, limit: int) -> int:
-        rows = await self._run(session, "prune_api_keys", days=days, limit=limit)
+    async def prune_api_keys(self, session: Session, *, chosen: str, days: int, limit: int) -> int:
+        rows = await self._run(session, "prune_api_keys", chosen=chosen, days=days, limit=limit)
         count: int = rows[0]["pruned_count"]
         return count
 
