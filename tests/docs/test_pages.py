@@ -12,6 +12,7 @@ import pytest
 from tests.docs.markdown import blocks, headings, pages, prose
 from tests.shape.tree import ROOT, within
 from timebell import errors
+from timebell.config import Settings
 
 ERRORS_PAGE = ROOT / "docs" / "reference" / "errors.md"
 
@@ -51,6 +52,18 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def request_complaints(text: str) -> list[str]:
+    """Lines with curl that would be refused: at a port where nothing answers, or with JSON that is not called so."""
+    shell = [block.code for block in blocks(text) if block.language == "sh"]
+    lines = [line for code in shell for line in code.replace("\\\n", " ").splitlines() if "curl " in line]
+    return [
+        line
+        for line in lines
+        if set(re.findall(r"(?:localhost|127\.0\.0\.1):(\d+)", line)) - {str(Settings().port)}
+        or (re.search(r" -d ['\"]?\{", line) and "application/json" not in line)
+    ]
+
+
 def error_names() -> list[str]:
     classes = [value for value in vars(errors).values() if inspect.isclass(value)]
     return [error.__name__ for error in classes if issubclass(error, errors.TimebellError)]
@@ -61,6 +74,13 @@ def test_every_example_that_runs_compiles() -> None:
         c for page in pages() for c in example_complaints(within(page), page.read_text(encoding="utf-8"))
     ]
     assert not complaints, "\n".join(complaints)
+
+
+def test_every_request_can_be_typed_in() -> None:
+    read = [page.read_text(encoding="utf-8") for page in pages()]
+    assert [line for text in read for line in request_complaints(text)] == []
+    bad = """```sh\ncurl localhost:7420/v1/jobs\ncurl -s localhost:8080/v1/jobs \\\n  -d '{"kind": "x"}'\n```\n"""
+    assert len(request_complaints(bad)) == 2
 
 
 def test_every_link_leads_somewhere() -> None:
