@@ -41,7 +41,6 @@ log = Logger("timebell.process")
 
 _READY_SECONDS = 3.0
 _READY_FRESH_SECONDS = 1.0
-_LOOK_AT_SERVER_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,12 +229,10 @@ def _reporters(providers: Sequence[Provider]) -> dict[str, Reporter]:
 
 async def _ended(place: Place) -> None:
     """A server of our own that ends before us leaves nothing to do: whoever watches this process starts it again."""
-    server = place.embedded if place.is_started_here else None
-    while True:
-        if server is not None and not server.is_running:
-            break
-        # It is a process of its own and tells nobody when it ends.
-        await asyncio.sleep(_LOOK_AT_SERVER_SECONDS)
+    if place.embedded is None or not place.is_started_here:
+        await asyncio.Event().wait()
+        return
+    await place.embedded.ended()
     raise EmbeddedServerError(
         f"The embedded server, {place.shown}, ended unexpectedly; its log lies beside the data. Start again."
     )

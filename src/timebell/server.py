@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from timebell.db.migrate import Migration, check_schema, migrate
 from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
-from timebell.errors import ConfigurationError, EmbeddedServerError
+from timebell.errors import ConfigurationError, DataFolderInUse, EmbeddedServerError
 from timebell.kernel.app import App, Registry
 from timebell.kernel.bell import Timebell
 from timebell.kernel.insights import Insights
@@ -35,6 +35,9 @@ log = Logger("timebell.server")
 _LEAVE_SECONDS = 2.5
 _CLOSE_SECONDS = 1.0
 _READER_CONNECTIONS = 2
+# The first start on a folder makes a database, which takes a while on a slow machine.
+_STARTING_SECONDS = 60.0
+_LOOK_AGAIN_SECONDS = 0.1
 
 Whereabouts = Literal["start", "find", "either"]
 
@@ -74,32 +77,43 @@ async def database_place(
         )
         return
     folder = settings.data or default_data_folder()
-    found = None if whereabouts == "start" else await EmbeddedServer.find(folder)
-    if found is not None:
-        yield _place_of(found)
-    elif whereabouts == "find":
-        raise EmbeddedServerError(
-            f"No server runs on the data folder {folder}. Start one with `timebell up --data {folder}`, name the "
-            "folder of the one that runs with --data, or set DATABASE_URL."
-        )
-    else:
-        # What a sandbox has written may be lost with the machine; not waiting for the disk lets time pass faster.
-        tuning = {"synchronous_commit": "off"} if is_sandbox else {}
-        started = await EmbeddedServer.start(folder, settings=tuning)
+    # What a sandbox has written may be lost with the machine; not waiting for the disk lets time pass faster.
+    tuning = {"synchronous_commit": "off"} if is_sandbox else {}
+    server = await _embedded(folder, whereabouts, tuning)
+    try:
+        yield _place_of(server)
+    finally:
+        await server.stop()
+
+
+async def _embedded(folder: Path, whereabouts: Whereabouts, tuning: Mapping[str, str]) -> EmbeddedServer:
+    """Of two programs that come at once one starts the server, and the other waits until it is there."""
+    patient_until = asyncio.get_running_loop().time() + _STARTING_SECONDS
+    while True:
+        found = None if whereabouts == "start" else await EmbeddedServer.find(folder)
+        if found is not None:
+            return found
+        if whereabouts == "find":
+            raise EmbeddedServerError(
+                f"No server runs on the data folder {folder}. Start one with `timebell up --data {folder}`, name the "
+                "folder of the one that runs with --data, or set DATABASE_URL."
+            )
         try:
-            yield _place_of(started, is_started_here=True)
-        finally:
-            await started.stop()
+            return await EmbeddedServer.start(folder, settings=tuning)
+        except DataFolderInUse:
+            if whereabouts == "start" or asyncio.get_running_loop().time() >= patient_until:
+                raise
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _place_of(server: EmbeddedServer, *, is_started_here: bool = False) -> Place:
+def _place_of(server: EmbeddedServer) -> Place:
     return Place(
         url=server.url(),
         owner_url=server.url(role="owner"),
         api_url=server.url(role="api"),
         read_url=server.url(role="read"),
         embedded=server,
-        is_started_here=is_started_here,
+        is_started_here=server.is_started_here,
     )
 
 
@@ -222,6 +236,7 @@ async def running(
     async with AsyncExitStack() as stack:
         loaded = await stack.enter_async_context(load(settings, apps, given=given))
         place = await stack.enter_async_context(database_place(settings, "either"))
+        await stack.enter_async_context(_watched(place))
         settings = with_secret_key(settings, place)
         await apply_migrations(place, settings, loaded.registry)
         bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
@@ -230,6 +245,27 @@ async def running(
         else:
             await bell.declare()
         yield bell
+
+
+@asynccontextmanager
+async def _watched(place: Place) -> AsyncIterator[None]:
+    """Say why the database is away for good: an embedded server ends with the process that started it."""
+
+    async def watch(server: EmbeddedServer) -> None:
+        await server.ended()
+        log.warning(
+            "the embedded server has ended, with the process that had started it; start this program again, or let "
+            "`timebell up` run beside it",
+            folder=str(server.folder),
+        )
+
+    watching = None if place.embedded is None else asyncio.create_task(watch(place.embedded))
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ from timebell.errors import EmbeddedServerError
 
 __all__ = ["EmbeddedServer", "default_data_folder"]
 
+_LOOK_SECONDS = 0.5
 _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 30.0
 _CONNECTION_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -149,9 +150,20 @@ class EmbeddedServer:
         return self._version
 
     @property
+    def is_started_here(self) -> bool:
+        return self._running is not None
+
+    @property
     def is_running(self) -> bool:
         postmaster = self._folder.postmaster()
         return postmaster is not None and postmaster.pid == self._pid
+
+    async def ended(self) -> None:
+        """As long as it runs: it is a process of its own, and tells nobody when it ends."""
+        while True:
+            if not self.is_running:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def __repr__(self) -> str:
         return f"EmbeddedServer(folder={str(self.folder)!r}, port={self.port}, pid={self.pid})"

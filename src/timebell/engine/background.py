@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from timebell.clock import Clock
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.engine.outages import Outages
 from timebell.logs import Logger
 
 log = Logger("timebell.engine")
@@ -21,6 +22,7 @@ class Background:
         self._clock = clock
         self._woken = woken
         self._counts: dict[str, int] = {}
+        self.outages = Outages(clock.monotonic)
         self.going_on: set[asyncio.Task[None]] = set()
 
     def is_free(self, activity: str, most: int = 1) -> bool:
@@ -40,7 +42,7 @@ class Background:
         try:
             await work()
         except DATABASE_ERRORS as error:
-            log.warning("the database is away", activity=activity, error=str(error) or type(error).__name__)
+            self.outages.away(error, doing=activity)
             await self._clock.sleep(_PAUSE_SECONDS)
         except Exception:
             log.exception("an activity failed", activity=activity)

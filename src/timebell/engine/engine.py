@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import asyncpg
 
@@ -75,19 +76,15 @@ class Engine:
         self._lease_connection: asyncpg.Connection | None = None
         self._nodes_changed = asyncio.Event()
         bell.wakeups.watch(self._nodes_changed.set)
+        loop = partial(Loop, chance=bell.chance, outages=self.worker.background.outages)
+        grid_seconds = settings.grid_ms / 1000
         self._loops = [
-            Loop("node", self._tick_node, chance=bell.chance, woken=self._nodes_changed),
-            Loop("sweep", self._tick_sweep, chance=bell.chance),
-            Loop(
-                "worker",
-                self.worker.tick,
-                chance=bell.chance,
-                woken=self.worker.woken,
-                grid_seconds=settings.grid_ms / 1000,
-            ),
-            Loop("planner", self.planner.tick, chance=bell.chance),
-            Loop("pruner", self.pruner.tick, chance=bell.chance),
-            Loop("wakeups", self._tick_wakeups, chance=bell.chance),
+            loop("node", self._tick_node, woken=self._nodes_changed),
+            loop("sweep", self._tick_sweep),
+            loop("worker", self.worker.tick, woken=self.worker.woken, grid_seconds=grid_seconds),
+            loop("planner", self.planner.tick),
+            loop("pruner", self.pruner.tick),
+            loop("wakeups", self._tick_wakeups),
         ]
         self._running: list[asyncio.Task[None]] = []
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from timebell.clock import Chance
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.engine.outages import Outages
 from timebell.logs import Logger
 
 log = Logger("timebell.loop")
@@ -26,6 +27,7 @@ class Loop:
         tick: Callable[[], Awaitable[float]],
         *,
         chance: Chance,
+        outages: Outages,
         woken: asyncio.Event | None = None,
         grid_seconds: float = 0.001,
     ) -> None:
@@ -34,6 +36,7 @@ class Loop:
         self.is_well = True
         self._tick = tick
         self._chance = chance
+        self._outages = outages
         self._woken = woken or asyncio.Event()
         self._grid_seconds = grid_seconds
         self._is_stopping = False
@@ -45,10 +48,12 @@ class Loop:
             try:
                 wait = await self._tick()
                 self.tick_count += 1
-                self.is_well, away_seconds = True, _AWAY_SECONDS_MIN
+                if not self.is_well:
+                    self._outages.back()
+                    self.is_well, away_seconds = True, _AWAY_SECONDS_MIN
             except DATABASE_ERRORS as error:
                 self.is_well = False
-                log.warning("the database is away", loop=self.name, error=str(error) or type(error).__name__)
+                self._outages.away(error, doing=self.name)
                 # Jittered, so that the nodes of a cluster do not all come back at one instant.
                 wait = away_seconds * (0.5 + self._chance.fraction())
                 away_seconds = min(2 * away_seconds, _AWAY_SECONDS_MAX)
