@@ -109,6 +109,10 @@ class Process:
         return self._out.read_text() + self._err.read_text()
 
     @property
+    def said(self) -> str:
+        return self._out.read_text()
+
+    @property
     def log(self) -> str:
         return self._err.read_text()
 

@@ -78,5 +78,5 @@ def test_it_is_not_ready_once_it_stops(piped: Piped) -> None:
     piped.wait_ready()
     piped.leave()
     piped.signal()
-    until(lambda: piped.status() != 200, 5, "the end of readiness")
+    until(lambda: piped.status() != 200, 30, "the end of readiness")
     assert piped.wait() == 0

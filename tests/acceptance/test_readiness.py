@@ -40,9 +40,9 @@ async def test_it_is_not_ready_while_the_schema_does_not_fit(
     owner = await asyncpg.connect(database_url.owner_url)
     row = "('kernel', 9000, 'later', 'contract', '', now(), 0)"
     await owner.execute(f"INSERT INTO timebell_meta.migrations VALUES {row}")
-    until(lambda: "newer than this version" in reasons(process), 5, "the complaint")
+    until(lambda: "newer than this version" in reasons(process), 30, "the complaint")
     await owner.execute("DELETE FROM timebell_meta.migrations WHERE number = 9000")
-    until(lambda: reasons(process) == "", 5, "readiness")
+    until(lambda: reasons(process) == "", 30, "readiness")
     await owner.close()
     assert process.stop() == 0, process.words
 

@@ -135,6 +135,20 @@ class Owner:
         assert done == "UPDATE 1"
 
 
+async def passes_until(engine: Engine, is_so: Callable[[], bool]) -> None:
+    """Let the worker go on until something is so, where it cannot come to rest by itself."""
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not is_so():
+            await engine._pass(0.02)
+            await asyncio.sleep(0)
+
+
+def has_read_all(engine: Engine) -> bool:
+    """Nothing more of what is due soon is to be read for now."""
+    worker = engine.worker
+    return not worker._reader.is_wanted() and not worker.held.is_being_read
+
+
 class ClusterNode:
     """One node: an engine with a pool, a bell and a gate of its own."""
 
@@ -168,11 +182,7 @@ class ClusterNode:
         raise AssertionError("the worker never came to rest")
 
     async def passes_until(self, is_so: Callable[[], bool]) -> None:
-        """Let the worker go on until something is so, where it cannot come to rest by itself."""
-        async with asyncio.timeout(_DEADLINE_SECONDS):
-            while not is_so():
-                await self.engine._pass(0.02)
-                await asyncio.sleep(0)
+        await passes_until(self.engine, is_so)
 
     async def run_until(self, hold: Hold) -> None:
         """Run what is due until the hold is reached; the node goes on beside the test when it is released."""

@@ -1,14 +1,14 @@
-"""One tenant's handlers hang, all of them, and another tenant's jobs begin all the same, in the pass they are due."""
+"""One tenant's handlers hang, all of them, and another tenant's jobs begin all the same, when they are due."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.engine.support import has_read_all, passes_until
 from timebell.kernel import App, Enqueue, Handler, Job, Queue
 from timebell.kernel.models import Mode
 from timebell.testing import Harness, harness
@@ -49,20 +49,13 @@ async def enqueue(h: Harness, tenant: str, kind: str, number: int = 1, **options
         await h.bell.enqueue_many(tx, [Enqueue(kind=kind, **options) for _ in range(number)])
 
 
-async def passes(h: Harness, is_so: Callable[[], bool], at_most: int = 200) -> None:
-    for _ in range(at_most):
-        if is_so():
-            return
+async def rest(h: Harness, hanging: Hanging, at_most: int) -> None:
+    """Until so many have begun, and nothing more does though all of them are there to be begun."""
+    await passes_until(h.engine, lambda: hanging.begun >= at_most)
+    await passes_until(h.engine, lambda: has_read_all(h.engine))
+    for _ in range(5):
         await h.engine._pass(0.01)
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to that")
-
-
-async def rest(h: Harness, hanging: Hanging) -> None:
-    """Until nothing more begins."""
-    await passes(h, lambda: hanging.begun > 0)
-    for _ in range(20):
-        await h.engine._pass(0.01)
+    assert hanging.begun == at_most
 
 
 @pytest.mark.req("U-15")
@@ -75,12 +68,11 @@ async def test_handlers_that_hang_delay_nobody_else(
     async with harness(database_url.url, [hanging.app()]) as h:
         await h.engine.beat()
         await enqueue(h, "hangs", "t.hang", HANGING, urgency=urgency)
-        await rest(h, hanging)
         at_most = 5 if mode == "transactional" else 90
-        assert hanging.begun == at_most
+        await rest(h, hanging, at_most)
 
         await enqueue(h, "quiet", "t.tell", 3)
-        await passes(h, lambda: len(hanging.ran) == 3, at_most=20)
+        await passes_until(h.engine, lambda: len(hanging.ran) == 3)
         assert hanging.ran == ["quiet"] * 3
         assert hanging.begun == at_most
 
@@ -123,9 +115,9 @@ async def test_threads_that_hang_are_not_all_there_are(database_url: TestDatabas
         try:
             await h.engine.beat()
             await enqueue(h, "hangs", "t.hang", 30)
-            await passes(h, lambda: len(begun) == 7)
+            await passes_until(h.engine, lambda: len(begun) == 7)
             await enqueue(h, "quiet", "t.tell", 2)
-            await passes(h, lambda: len(ran) == 2)
+            await passes_until(h.engine, lambda: len(ran) == 2)
             assert len(begun) == 7
         finally:
             over.set()
@@ -138,7 +130,6 @@ async def test_the_share_of_a_tenant_is_a_setting(database_url: TestDatabase) ->
     async with harness(database_url.url, [hanging.app()], concurrency=40, tenant_share=0.5) as h:
         await h.engine.beat()
         await enqueue(h, "hangs", "t.hang", HANGING)
-        await rest(h, hanging)
-        assert hanging.begun == 20
+        await rest(h, hanging, 20)
         hanging.over.set()
         await h.run_due()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.support import has_read_all, passes_until
 from timebell.kernel import App, Done, Enqueue, Handler, Job, Outcome, Snooze
 from timebell.kernel.models import Mode
 from timebell.testing import Harness, harness
@@ -28,8 +29,7 @@ async def read_ahead(h: Harness) -> None:
     """Read what is due soon, and begin none of it."""
     await h.engine.beat()
     h.engine.worker.sweep()
-    for _ in range(20):
-        await h.engine._pass(0.05)
+    await passes_until(h.engine, lambda: has_read_all(h.engine))
 
 
 @pytest.mark.parametrize("payload", [ALIKE, NUMBERS], ids=["compressed", "numbers"])

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.support import Cluster, ClusterNode, Owner
+from tests.engine.support import Cluster, ClusterNode, Owner, has_read_all
 from timebell.kernel import App, Enqueue, Handler, Job
 from timebell.kernel.models import Mode
 
@@ -49,8 +49,7 @@ async def be_reborn(owner: Owner, node: ClusterNode, *, times: int = 1) -> None:
 
 
 async def read_everything(node: ClusterNode) -> None:
-    worker = node.engine.worker
-    await node.passes_until(lambda: not worker._reader.is_wanted() and not worker.held.is_being_read)
+    await node.passes_until(lambda: has_read_all(node.engine))
 
 
 @pytest.mark.req("U-1", "U-2")

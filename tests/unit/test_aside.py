@@ -86,11 +86,13 @@ class Gate:
 
     def __init__(self) -> None:
         self.order: list[str] = []
+        self.has_begun = threading.Event()
         self._may_end = threading.Event()
 
     def work(self, name: str) -> Callable[[], str]:
         def run() -> str:
             self.order.append(name)
+            self.has_begun.set()
             assert self._may_end.wait(30)
             return name
 
@@ -114,6 +116,7 @@ async def test_in_threads_one_tenant_never_has_all_and_the_others_are_next(gate:
     # A thread is free for somebody else, whatever the first has waiting.
     other = asyncio.ensure_future(threads.run("b", lambda: "b"))
     assert await asyncio.wait_for(other, 30) == "b"
+    assert await asyncio.to_thread(gate.has_begun.wait, 30)
     assert gate.order == ["a"]
     late = asyncio.ensure_future(threads.run("b", gate.work("b")))
     gate.open()

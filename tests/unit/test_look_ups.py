@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from itertools import count
 
 import pytest
 import pytest_asyncio
@@ -38,6 +40,15 @@ async def resolver() -> AsyncIterator[Resolver]:
     made.released.set()
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    """For what happens in other threads."""
+    async with asyncio.timeout(30):
+        while True:
+            if is_so():
+                return
+            await asyncio.sleep(0)
+
+
 def ask(look_ups: LookUps, tenant: str, host: str) -> asyncio.Task[Sequence[str]]:
     return asyncio.create_task(look_ups(tenant, host))
 
@@ -45,7 +56,7 @@ def ask(look_ups: LookUps, tenant: str, host: str) -> asyncio.Task[Sequence[str]
 async def test_hanging_names_of_one_tenant_leave_others_their_places(resolver: Resolver) -> None:
     look_ups = LookUps(resolver, seconds=60)
     hanging = [ask(look_ups, "a", f"slow{number}") for number in range(3 * PLACES)]
-    await asyncio.sleep(0)
+    await until(lambda: len(resolver.asked) >= PLACES_OF_ONE)
     for number in range(3 * PLACES):
         assert await asyncio.wait_for(look_ups("b", f"quick{number}"), 30) == ADDRESS
     assert sum(host.startswith("slow") for host in resolver.asked) == PLACES_OF_ONE
@@ -59,7 +70,12 @@ async def test_hanging_names_of_many_tenants_give_up_their_places_in_time(resolv
     look_ups = LookUps(resolver, seconds=0.2)
     hanging = [ask(look_ups, f"a{number}", f"slow{number}") for number in range(PLACES)]
     assert all(isinstance(one, OSError) for one in await asyncio.gather(*hanging, return_exceptions=True))
-    assert await look_ups("b", "quick") == ADDRESS
+    async with asyncio.timeout(30):
+        for number in count():
+            # On a busy machine a name that does not hang may be late as well.
+            with suppress(OSError):
+                assert await look_ups("b", f"quick{number}") == ADDRESS
+                break
     assert not resolver.released.is_set()
     look_ups.close()
 
@@ -69,6 +85,7 @@ async def test_a_name_that_hangs_is_not_asked_again_until_it_answers(resolver: R
     for _ in range(3):
         with pytest.raises(OSError, match=r"in time|hangs"):
             await look_ups("a", "slow")
+    await until(lambda: bool(resolver.asked))
     assert resolver.asked == ["slow"]
     resolver.released.set()
     async with asyncio.timeout(30):

@@ -21,6 +21,7 @@ async def test_those_who_ask_together_and_soon_after_share_one_look(monkeypatch:
 
     loop = asyncio.get_running_loop()
     now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)
     asked = Remembered(look, 1.0)
     waiting = [asyncio.create_task(asked()) for _ in range(100)]
     await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from timebell.notify.inbox_store import InboxStore
 from timebell.notify.provider import Content
 from timebell.web.heads import HANG_UP
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from tests.store.support import APP, Tables
 from timebell.clock import Clock, SandboxClock, SystemClock
 from timebell.config import Settings
-from timebell.db.pool import Database, Gate
+from timebell.db.pool import Database, Gate, Limits
 from timebell.kernel import App, Timebell
 from timebell.loading import registry_of
 from timebell.notify import Reporter
@@ -83,11 +83,13 @@ async def open_site(
     clock: Clock | None = None,
     gate: Gate | None = None,
     connections: int = 10,
+    limits: Limits | None = None,
     reporters: Mapping[str, Reporter] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Site]:
-    """`routes` come beside those of `/v1` and of the apps, `connections` are what requests share; `settings` are fields
-    of `Settings`. With the clock of a sandbox it is one, and nothing happens by itself."""
+    """`routes` come beside those of `/v1` and of the apps, `connections` are what requests share, and `limits` their
+    deadlines; `settings` are fields of `Settings`. With the clock of a sandbox it is one, and nothing happens by
+    itself."""
     clock = clock or SystemClock()
     is_sandbox = isinstance(clock, SandboxClock)
     registry = registry_of(apps, captured_providers() if is_sandbox else ())
@@ -97,7 +99,7 @@ async def open_site(
         for url, is_walled in ((database.api_url, True), (database.url, False)):
             size = connections if is_walled else 10
             opened = await Database.open(
-                url, size=size, is_walled=is_walled, gate=gate if is_walled else None
+                url, size=size, limits=limits, is_walled=is_walled, gate=gate if is_walled else None
             )
             stack.push_async_callback(opened.close)
             databases.append(opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from asyncio.base_events import BaseEventLoop
 from collections.abc import Iterator
@@ -65,7 +66,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
 
     with monkeypatch.context() as patch:
         patch.setattr(BaseEventLoop, "_run_once", run_once)
-        yield turns
+        # What a collection takes grows with all that the tests before have left.
+        gc.disable()
+        try:
+            yield turns
+        finally:
+            gc.enable()
 
 
 def seconds_of_one() -> float:
