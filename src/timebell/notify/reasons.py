@@ -51,8 +51,8 @@ REASONS: Final[dict[str, str]] = {
     # suppressed
     "demo": "demo mode lets nothing leave; the outbox shows it",
     # uncertain
-    "no_answer": "the provider was called and did not answer, so it may or may not have been told",
-    "crashed": "the process died while it was being told, so it may or may not have been told",
+    "no_answer": "the provider was called and did not answer",
+    "crashed": "the process ended while it was being told, and nobody knows how far it came",
     # sent
     "accepted": "the provider took it",
     "shown": "it is in the recipient's inbox",

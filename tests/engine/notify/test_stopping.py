@@ -110,6 +110,7 @@ async def test_a_mail_that_was_withdrawn_meanwhile_is_known_not_to_be_sent(clust
         await leave(node)
         after = await told_by_the_next(cluster, id, smtp(server.port))
         assert (after.notification.state, after.notification.reason) == ("withdrawn", "withdrawn")
+        assert [(each.state, each.reason) for each in after.deliveries] == [("skipped", "withdrawn")]
         assert server.mails == []
 
 

@@ -91,15 +91,15 @@ async def test_what_may_have_been_told_stays_in_doubt_when_it_is_withdrawn(
 
 
 @pytest.mark.parametrize(
-    ("answer", "state"),
+    ("answer", "state", "way"),
     [
-        (Unavailable(reason="greylisted", about="parcel"), "withdrawn"),
-        (Uncertain(reason="hung up"), "uncertain"),
-        (Sent(), "sent"),
+        (Unavailable(reason="greylisted", about="parcel"), "withdrawn", "skipped"),
+        (Uncertain(reason="hung up"), "uncertain", "uncertain"),
+        (Sent(), "sent", "sent"),
     ],
 )
 async def test_what_is_withdrawn_as_it_is_told_stands_as_the_provider_says(
-    database_url: TestDatabase, answer: Answer, state: str
+    database_url: TestDatabase, answer: Answer, state: str, way: str
 ) -> None:
     class Slow(RecordingProvider):
         async def send(self, parcel: Parcel) -> Answer:
@@ -113,6 +113,8 @@ async def test_what_is_withdrawn_as_it_is_told_stands_as_the_provider_says(
         id = await s.tell(channels=["email"])
         await s.harness.run_due()
         assert (await s.now(id)).state == state
+        [delivery] = (await s.notify.notifications.get(id)).deliveries
+        assert delivery.state == way
 
 
 async def test_what_died_is_not_called_withdrawn(database_url: TestDatabase, owner: Owner) -> None:
