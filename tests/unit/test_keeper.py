@@ -49,3 +49,22 @@ def test_nothing_that_goes_wrong_ends_the_keeper(log: Path) -> None:
     (log.parent / "postgres.log.new").mkdir()
     set_aside(str(log), 100)
     assert log.read_bytes() == b"", "where there is no room for a copy, room is what is wanted"
+
+
+def test_a_log_that_is_cut_off_by_hand_while_it_is_copied_is_no_trap(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper would look for what is gone for ever, and not hear that its server is to end."""
+    log.write_bytes(b"x" * 200)
+    copied, real = list[int](), os.pread
+
+    def cut_off(source: int, length: int, offset: int) -> bytes:
+        assert len(copied) < 3, "it copies nothing again and again"
+        copied.append(length)
+        os.truncate(log, 150)
+        return real(source, length, offset)
+
+    monkeypatch.setattr(os, "pread", cut_off)
+    set_aside(str(log), 100)
+    assert log.read_bytes() == b""
+    assert (log.parent / "postgres.log.old").read_bytes() == b"x" * 50

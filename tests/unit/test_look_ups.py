@@ -128,3 +128,19 @@ async def test_the_system_is_asked_and_its_own_names_count() -> None:
     look_ups = LookUps()
     assert set(await look_ups("a", "localhost")) <= {"127.0.0.1", "::1"}
     look_ups.close()
+
+
+async def test_who_gets_no_thread_is_refused_and_keeps_no_place(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    look_ups = LookUps(resolver, seconds=60)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for number in range(2 * PLACES_OF_ONE):
+            with pytest.raises(OSError, match="there is no thread for it"):
+                await asyncio.wait_for(look_ups("a", f"quick{number}"), 30)
+    assert await asyncio.wait_for(look_ups("a", "another"), 30) == ADDRESS
+    look_ups.close()

@@ -81,8 +81,9 @@ def _copy(source: int, path: str, offset: int, found: os.stat_result) -> None:
     target = _opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.fchown(target, found.st_uid, found.st_gid)
-        while offset < found.st_size:
-            offset += os.write(target, os.pread(source, min(_PIECE, found.st_size - offset), offset))
+        # Whoever makes room by hand may cut it off meanwhile; then there is less to copy than there was.
+        while piece := os.pread(source, min(_PIECE, found.st_size - offset), offset):
+            offset += os.write(target, piece)
     finally:
         os.close(target)
 

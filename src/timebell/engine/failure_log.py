@@ -56,9 +56,14 @@ def _words(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str | None:
-    """Where it was raised: the file, the line, the function."""
-    frames = traceback.extract_tb(from_handler(error))
-    return f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else None
+    """Where it was raised: the file, the line, the function. Asked at every failure, so no source is read for it."""
+    last = from_handler(error)
+    if last is None:
+        return None
+    while last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code
+    return f"{code.co_filename}:{last.tb_lineno} in {code.co_name}"
 
 
 @dataclass(slots=True)

@@ -36,6 +36,12 @@ class Threads:
         """Run in the thread that was acquired. It begins at once, and a cancellation does not end it."""
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
+        is_wanted = True
+
+        def work() -> Answer:
+            if not is_wanted:
+                raise RuntimeError("it was given up before it began")
+            return context.run(function, *arguments)
 
         def is_free() -> None:
             self._free.release()
@@ -47,8 +53,10 @@ class Threads:
                 loop.call_soon_threadsafe(is_free)
 
         try:
-            running = self._pool.submit(context.run, function, *arguments)
+            running = self._pool.submit(work)
         except BaseException:
+            # Where the system has no thread for it, the pool still keeps it for the next one that it gets.
+            is_wanted = False
             is_free()
             raise
         running.add_done_callback(ended)

@@ -105,7 +105,11 @@ class LookUps:
         one = self._under_way[asked.host] = _UnderWay(tenant, [asked.answer])
         one.deadline = loop.call_later(self._seconds, self._let_go, asked.host, one)
         self._of[tenant] += 1
-        self._threads.do(partial(self._ask, loop, asked.host, one))
+        try:
+            self._threads.do(partial(self._ask, loop, asked.host, one))
+        except RuntimeError:
+            # The system lets this process have no more of them; nobody would ever say that it has ended.
+            self._over(asked.host, one, _failure("there is no thread for it"))
 
     def _ask(self, loop: asyncio.AbstractEventLoop, host: str, one: _UnderWay) -> None:
         """In a thread. A loop that has ended has nobody left who waits."""
@@ -115,7 +119,7 @@ class LookUps:
         except (OSError, UnicodeError) as error:
             found = error if isinstance(error, OSError) else _failure("it is no name of a host")
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._end, host, one, found)
+            loop.call_soon_threadsafe(self._answered, host, one, found)
 
     def _let_go(self, host: str, one: _UnderWay) -> None:
         """It takes too long. Those who wait are answered, and its place is somebody else's."""
@@ -125,7 +129,12 @@ class LookUps:
         self._answer(one, _failure("it was not resolved in time"))
         self._start()
 
-    def _end(self, host: str, one: _UnderWay, found: Sequence[str] | OSError) -> None:
+    def _answered(self, host: str, one: _UnderWay, found: Sequence[str] | OSError) -> None:
+        self._threads.rest()
+        self._over(host, one, found)
+        self._start()
+
+    def _over(self, host: str, one: _UnderWay, found: Sequence[str] | OSError) -> None:
         assert one.deadline is not None
         one.deadline.cancel()
         del self._under_way[host]
@@ -133,13 +142,11 @@ class LookUps:
         self._of[one.tenant] -= 1
         if not self._of[one.tenant]:
             del self._of[one.tenant]
-        self._threads.rest()
         if isinstance(found, OSError):
             self._refuse(host, FAILED_SECONDS, str(found))
         else:
             self._refused.pop(host, None)
         self._answer(one, found)
-        self._start()
 
     def _refuse(self, host: str, seconds: float, reason: str) -> None:
         self._refused[host] = (asyncio.get_running_loop().time() + seconds, reason)
