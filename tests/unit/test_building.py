@@ -139,7 +139,8 @@ LATER = timedelta(seconds=12)
             Traits(
                 channels=frozenset({"email"}),
                 rate_per_second=3.0,
-                timeout=LATER,
+                # As long again, for one of its own connections.
+                timeout=LATER + timedelta(seconds=7),
                 marks_handover=True,
                 when_uncertain="nothing",
             ),
