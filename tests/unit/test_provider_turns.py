@@ -19,7 +19,7 @@ def line(tenant: str, *, last_turn: int = 0, critical: int = 0, others: int = 0)
 
 
 def chosen(*lines: Line[str], count: int, turn: int = 0) -> list[str]:
-    return [id for _, id in choose(lines, count=count, turn=turn)]
+    return [one.id for one in choose(lines, count=count, turn=turn)]
 
 
 def test_tenants_take_turns() -> None:

@@ -57,6 +57,9 @@ class TurnStore(NotifyStore):
     async def call_waits(self, session: Session, *, provider: str, columns: Columns) -> None:
         await self._run(session, "call_waits", provider=provider, **columns)
 
+    async def keep_places(self, session: Session, *, provider: str, columns: Columns) -> None:
+        await self._run(session, "keep_places", provider=provider, **columns)
+
     async def drop_waits(
         self, session: Session, *, provider: str, patience: timedelta, expected: timedelta
     ) -> int:

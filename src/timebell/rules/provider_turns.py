@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Generic, TypeVar
 
@@ -44,8 +44,18 @@ class Line(Generic[Id]):
     others: list[Id] = field(default_factory=list)
 
 
-def choose(lines: Sequence[Line[Id]], *, count: int, turn: int) -> list[tuple[str, Id]]:
-    """Who starts next, at most `count`, with their tenants; `turn` is the number of the turn before the first of them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(Generic[Id]):
+    """Whose turn it is, its number, and that of the turn before, which its tenant had."""
+
+    tenant: str
+    id: Id
+    turn: int
+    last_turn: int
+
+
+def choose(lines: Sequence[Line[Id]], *, count: int, turn: int) -> list[Chosen[Id]]:
+    """Who starts next, at most `count`; `turn` is the number of the turn before the first of them.
 
     Every second turn is for what is critical, of the tenant that has waited longest for a turn. In the others it is
     each tenant's turn, with what is critical first. So a flood holds up only the tenant whose it is, critical or not.
@@ -53,7 +63,7 @@ def choose(lines: Sequence[Line[Id]], *, count: int, turn: int) -> list[tuple[st
     critical = {line.tenant: list(line.critical) for line in lines}
     others = {line.tenant: list(line.others) for line in lines}
     last = {line.tenant: line.last_turn for line in lines}
-    chosen: list[tuple[str, Id]] = []
+    chosen: list[Chosen[Id]] = []
     while len(chosen) < count:
         turn += 1
         waiting = [tenant for tenant in last if critical[tenant] or others[tenant]]
@@ -61,6 +71,23 @@ def choose(lines: Sequence[Line[Id]], *, count: int, turn: int) -> list[tuple[st
         if not waiting:
             break
         tenant = min(urgent if urgent and turn % 2 else waiting, key=lambda one: (last[one], one))
+        id = (critical[tenant] or others[tenant]).pop(0)
+        chosen.append(Chosen(tenant=tenant, id=id, turn=turn, last_turn=last[tenant]))
         last[tenant] = turn
-        chosen.append((tenant, (critical[tenant] or others[tenant]).pop(0)))
     return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comer(Generic[Id]):
+    """One that was called and has come. `id` None: it came before, keeps its place, and is not here just now."""
+
+    id: Id | None
+    turn: int
+    last_turn: int
+
+
+def instants(comers: Sequence[Comer[Id]], *, free: datetime, spacing: timedelta) -> dict[Id, datetime]:
+    """When each of those who are here may start: first the tenants that had no turn for longest, whoever was called
+    before. So one that was called and comes late, or several of one tenant that do, hold up nobody."""
+    order = sorted(comers, key=lambda comer: (comer.last_turn, comer.turn))
+    return {comer.id: free + spacing * place for place, comer in enumerate(order) if comer.id is not None}

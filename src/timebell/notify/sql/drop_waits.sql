@@ -1,5 +1,5 @@
--- Those that were called and did not come wait no longer; one that still wants to asks again. Answers how many were called
--- of late and may be expected.
+-- Those that were called and did not come wait no longer; one that still wants to asks again. Answers how many may be
+-- expected: they were called of late, or came and keep their place.
 WITH gone AS (
     DELETE FROM timebell_notify.provider_waits w
     WHERE w.provider = :provider::text
@@ -7,5 +7,5 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) FROM timebell_notify.provider_waits w
-WHERE w.provider = :provider::text
-    AND w.called_at >= coalesce(:now::timestamptz, clock_timestamp()) - :expected::interval
+WHERE w.provider = :provider::text AND w.called_at IS NOT NULL
+    AND greatest(w.called_at + :expected::interval, w.kept_until) >= coalesce(:now::timestamptz, clock_timestamp())
