@@ -155,6 +155,16 @@ class AsyncpgSession:
 class _Connection(asyncpg.Connection):
     """Returns to the pool without the reset round trip: nothing here ever outlives its transaction."""
 
+    _planned_at: float | None = None
+
+    def has_old_plans(self, seconds: float) -> bool:
+        """Whether it may keep plans that are older than this; from now on they count as new."""
+        now, before = time.perf_counter(), self._planned_at
+        if before is not None and now - before < seconds:
+            return False
+        self._planned_at = now
+        return before is not None
+
     def get_reset_query(self) -> str:
         return ""
 
@@ -172,6 +182,9 @@ class Limits:
     statement: float = 30.0
     lock: float = 5.0
     idle_in_transaction: float = 20.0
+    # A table that was small when a plan was made may be large by now, and the plan walks through all of it: the server
+    # itself looks at its plans again only when it has counted the table, a minute later or more.
+    plans: float = 5.0
 
     def server_settings(self) -> dict[str, str]:
         return {
@@ -270,6 +283,8 @@ class Database:
         turn = nullcontext() if self._turns is None else self._turns.place(walled_tenant(), seconds)
         async with turn, self._pool.acquire(timeout=seconds) as connection:
             session = AsyncpgSession(connection, self.observer)
+            if not self._pooled and session.connection.has_old_plans(self._limits.plans):
+                await session.connection.execute("DISCARD PLANS")
             try:
                 yield session
             finally:

@@ -11,5 +11,5 @@ WITH back AS (
     RETURNING j.id
 )
 SELECT j.id FROM timebell.jobs j JOIN unnest(:ids::uuid[], :versions::integer[]) AS g(id, version) ON g.id = j.id
-WHERE j.version = g.version AND j.started_by = :incarnation::bigint
+WHERE j.id = ANY(:ids::uuid[]) AND j.version = g.version AND j.started_by = :incarnation::bigint
     AND NOT EXISTS (SELECT FROM back WHERE back.id = j.id)

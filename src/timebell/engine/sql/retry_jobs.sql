@@ -5,6 +5,7 @@ WITH retry AS (
         :attempts::integer[], :tries::integer[], :reasons::text[], :error_classes::text[], :errors::text[],
         :fingerprints::text[], :cursors::text[], :started_ats::timestamptz[])
         AS r(id, version, run_at, delay, attempt, tried, reason, error_class, error, fingerprint, cursor, began_at)
+    WHERE r.id NOT IN (SELECT c.job_id FROM timebell.cancel_requests c)
 ), retried AS (
     UPDATE timebell.jobs j
     SET run_at = coalesce(r.run_at, coalesce(:now::timestamptz, now()) + r.delay * interval '1 second'),
@@ -13,7 +14,6 @@ WITH retry AS (
         crash_count = CASE WHEN r.began_at IS NULL THEN j.crash_count ELSE 0 END
     FROM retry r
     WHERE j.id = r.id AND j.version = r.version AND j.cancel_requested_at IS NULL
-        AND j.id NOT IN (SELECT c.job_id FROM timebell.cancel_requests c)
         AND (j.started_by = :incarnation::bigint OR j.started_by IS NULL AND (j.slot = ANY(ARRAY(
             SELECT o.slot FROM unnest(:slots::smallint[], :epochs::bigint[]) AS w(slot, epoch)
             JOIN timebell.slots o ON o.slot = w.slot AND o.epoch = w.epoch AND o.owner = :incarnation::bigint))

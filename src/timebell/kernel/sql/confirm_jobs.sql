@@ -5,5 +5,5 @@
 SELECT j.id, j.version
 FROM unnest(:ids::uuid[], :versions::integer[]) AS r(id, version)
 JOIN timebell.jobs j ON j.id = r.id AND j.version = r.version AND j.cancel_requested_at IS NULL
-    AND j.id NOT IN (SELECT c.job_id FROM timebell.cancel_requests c)
+WHERE r.id NOT IN (SELECT c.job_id FROM timebell.cancel_requests c)
 FOR KEY SHARE OF j SKIP LOCKED
