@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import multiprocessing
+import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -19,6 +22,8 @@ from tests.contract.providers.mail_server import MailServer, mail_server
 
 ADMIN: Final = "tb_test_0123456789abcdef"
 _SECRET: Final = "whsec_" + base64.b64encode(bytes(32)).decode()
+# What a loud tenant's own programs cost is not what its neighbours are to be kept from.
+_NICE: Final = 5
 _SILENT_HOSTS: Final = [f"127.0.0.{number}" for number in range(2, 12)]
 _ROWS: Final = "<tr><td>{{ name }}</td><td style='color: red'>{{ name | upcase }}</td></tr>"
 _MAIL: Final[dict[str, Any]] = {
@@ -157,25 +162,22 @@ def _telling(recipient: str, template: str, channel: str, **more: Any) -> dict[s
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loud:
-    """A tenant that does its worst. Each way is a coroutine that ends by itself or is ended."""
+    """A tenant that does its worst, from a process of its own: it would slow down whoever watches the clock."""
 
-    def __init__(self, tenant: Tenant, scale: float) -> None:
-        self.tenant = tenant
-        self._scale = scale
-        self._people: list[str] = []
-        self._grey: list[str] = []
-        self._hooked: list[str] = []
+    url: str
+    key: str
+    scale: float
+    people: list[str] = field(default_factory=list)
+    grey: list[str] = field(default_factory=list)
+    hooked: list[str] = field(default_factory=list)
 
-    def _count(self, most: int) -> int:
-        return max(1, round(most * self._scale))
-
-    async def settle(self, silent_port: int) -> None:
-        ask = self.tenant
-        self._people = [await ask.person(f"p{n}", email=f"p{n}@loud.example") for n in range(8)]
-        self._grey = [await ask.person(f"g{n}", email=f"grey{n}@loud.example") for n in range(20)]
-        self._hooked = [await ask.person(f"h{n}") for n in range(10)]
-        for host, person in zip(_SILENT_HOSTS, self._hooked, strict=True):
+    async def settle(self, ask: Tenant, silent_port: int) -> None:
+        self.people.extend([await ask.person(f"p{n}", email=f"p{n}@loud.example") for n in range(8)])
+        self.grey.extend([await ask.person(f"g{n}", email=f"grey{n}@loud.example") for n in range(20)])
+        self.hooked.extend([await ask.person(f"h{n}") for n in range(10)])
+        for host, person in zip(_SILENT_HOSTS, self.hooked, strict=True):
             url = f"http://{host}:{silent_port}/hook"
             address = {"kind": "webhook", "value": url, "detail": {"secret": _SECRET}}
             await ask.ask("POST", f"/v1/recipients/{person}/addresses", json=address)
@@ -183,6 +185,42 @@ class Loud:
         await ask.save("loud.hook", {"channel": "webhook", "language": "en", "body": "Hello {{ name }}"})
         html = f"<style>td {{ padding: 4px }}</style><table>{_ROWS * 300}</table>"
         await ask.save("loud.html", {**_MAIL, "body": html, "format": "html"})
+
+    async def act(self, *ways: str) -> None:
+        """All of these at once, until they are over."""
+        spawning = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=spawning, initializer=os.nice, initargs=(_NICE,)) as apart:
+            await asyncio.get_running_loop().run_in_executor(apart, _be_loud, self, ways)
+
+
+def _be_loud(loud: Loud, names: Sequence[str]) -> None:
+    async def be_loud() -> None:
+        many = httpx2.Limits(max_connections=2_000, max_keepalive_connections=100)
+        async with httpx2.AsyncClient(base_url=loud.url, timeout=30.0, limits=many) as http:
+            ways = Ways(Tenant(http, loud.key), loud)
+            await asyncio.gather(*(ways.named[name]() for name in names))
+
+    asyncio.run(be_loud())
+
+
+class Ways:
+    """What a loud tenant does. Each is a coroutine that ends by itself."""
+
+    NAMES: ClassVar = (
+        *("calendars", "mails", "greylisted", "hooks"),
+        *("heavy mails", "jobs", "schedules", "streams"),
+    )
+
+    def __init__(self, tenant: Tenant, loud: Loud) -> None:
+        self.tenant = tenant
+        self._scale = loud.scale
+        self._people, self._grey, self._hooked = loud.people, loud.grey, loud.hooked
+        self.named: dict[str, Callable[[], Awaitable[None]]] = {
+            name: getattr(self, name.replace(" ", "_")) for name in self.NAMES
+        }
+
+    def _count(self, most: int) -> int:
+        return max(1, round(most * self._scale))
 
     async def calendars(self) -> None:
         """Small files with one endless name of a timezone."""
@@ -276,19 +314,6 @@ class Loud:
         """Whatever the answer is: being refused is no reason to stop."""
         with suppress(httpx2.HTTPError, TimeoutError):
             await asked
-
-    @property
-    def ways(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        return {
-            "calendars": self.calendars,
-            "mails": self.mails,
-            "greylisted": self.greylisted,
-            "hooks": self.hooks,
-            "heavy mails": self.heavy_mails,
-            "jobs": self.jobs,
-            "schedules": self.schedules,
-            "streams": self.streams,
-        }
 
 
 class Watchful:
@@ -407,15 +432,11 @@ async def neighbourhood(
         processes.append(process)
         await asyncio.to_thread(process.wait_ready)
         url = f"http://127.0.0.1:{port}"
-        many = httpx2.Limits(max_connections=2_000, max_keepalive_connections=100)
-        async with (
-            httpx2.AsyncClient(base_url=url, timeout=30.0, limits=many) as http,
-            httpx2.AsyncClient(base_url=url, timeout=60.0) as other,
-        ):
-            admin = Tenant(other, ADMIN)
-            loud = Loud(Tenant(http, await _tenant_key(admin, "loud")), scale)
-            watchful = Watchful(Tenant(other, await _tenant_key(admin, "quiet")), mailbox)
-            await loud.settle(silent_port)
+        async with httpx2.AsyncClient(base_url=url, timeout=60.0) as http:
+            admin = Tenant(http, ADMIN)
+            loud = Loud(url=url, key=await _tenant_key(admin, "loud"), scale=scale)
+            watchful = Watchful(Tenant(http, await _tenant_key(admin, "quiet")), mailbox)
+            await loud.settle(Tenant(http, loud.key), silent_port)
             await watchful.settle()
             yield Neighbourhood(process=process, mailbox=mailbox, loud=loud, watchful=watchful)
 
