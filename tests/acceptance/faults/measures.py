@@ -147,6 +147,16 @@ def most_at_once(records: Sequence[Record]) -> int:
     return max(accumulate(change for _, change in changes), default=0)
 
 
+def longest_still(records: Sequence[Record]) -> float:
+    """Seconds from the end of a fault until somebody ran again, of the longest."""
+    alive = sorted(each.invoked_at for each in records if each.op in ("start", "sign"))
+    ends = [each.answered_at or each.invoked_at for each in records if each.op == "fault"]
+    following = [(end, bisect_left(alive, end)) for end in ends]
+    return max(
+        ((alive[rank] - end).total_seconds() for end, rank in following if rank < len(alive)), default=0.0
+    )
+
+
 def _first_signs(records: Sequence[Record]) -> list[Record]:
     """Of each pause the first sign of its node afterwards, if it came at once."""
     signs = sorted((each for each in records if each.op == "sign"), key=lambda each: each.invoked_at)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import MODES, Load, Owed, asking
-from tests.acceptance.faults.measures import busiest_second, most_at_once
+from tests.acceptance.faults.measures import busiest_second, longest_still, most_at_once
 from tests.acceptance.faults.proxy import Proxy
 from tests.acceptance.faults.servers import served
 from tests.acceptance.faults.stage import Stage
@@ -172,11 +172,13 @@ async def test_no_more_than_the_concurrency_run_at_once(make_stage: MakeStage, p
             await load.enqueue(jobs)
             await stop_kill_and_cut(stage, proxy, seconds)
             await stage.drained()
-        most = most_at_once(load_history(stage.file))
+        records = load_history(stage.file)
+        most = most_at_once(records)
         await stage.verdict(
             "F41",
             f"a concurrency of {CONCURRENCY} over 3 nodes",
             "SIGSTOP for up to 2.5 leases, kill -9, connections cut, and stalled for longer than a lease",
+            recovery_seconds=longest_still(records),
             remark=f"{most} at once at most",
         )
         assert most == CONCURRENCY
