@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
+import pytest
 import trustme
 
 from tests.contract.providers.http_server import HttpServer, Request, Response
 from timebell.notify.provider import Parcel, Provider
-from timebell.testing.provider_suite import Behaviour
+from timebell.testing.provider_suite import Behaviour, many_go_at_once
 
-# Long enough for a machine that is busy, short enough to wait for.
+# Short enough to wait for what never comes; and long enough for a crowd on a machine that is busy.
 TIMEOUT = timedelta(seconds=1)
+LONG_TIMEOUT = timedelta(seconds=30)
 GARBAGE = Response(headers={"Content-Type": "text/html"}, body=b"<html>Please sign in to the network</html>")
 
 _MANNERS: dict[Behaviour, str] = {"hang": "hang", "close": "close", "trickle": "trickle"}
@@ -39,6 +41,8 @@ class HttpSide:
             "untrusted",
         }
     )
+
+    timeout = TIMEOUT
 
     def __init__(self) -> None:
         self.authority = trustme.CA()
@@ -114,3 +118,8 @@ class HttpSide:
         if self.behaviour in {"accept", "hang", "close", "trickle"}:
             self._taken.append(address)
         return GARBAGE if self.behaviour == "garble" else self.answer(self.behaviour, request)
+
+
+def has_a_crowd(request: pytest.FixtureRequest) -> bool:
+    """Whether the check that a side is made for waits for many at once, and for none that never comes."""
+    return request.node.callspec.params.get("check") is many_go_at_once

@@ -9,7 +9,7 @@ from email.utils import format_datetime, parseaddr
 from typing import Any
 
 from tests.contract.providers.http_server import Request, Response, as_json
-from tests.contract.providers.http_side import TIMEOUT, HttpSide
+from tests.contract.providers.http_side import HttpSide
 from tests.contract.providers.parcels import parcel
 from timebell.notify.provider import Parcel, Provider
 from timebell.providers.http import HttpCaller
@@ -45,7 +45,7 @@ class ResendSide(HttpSide):
             sender=SENDER,
             base_url=self.server.url,
             caller=HttpCaller(verify=self.verify()),
-            timeout=TIMEOUT,
+            timeout=self.timeout,
         )
 
     def parcel(self) -> Parcel:
@@ -112,7 +112,7 @@ class SendGridSide(HttpSide):
             sender=SENDER,
             base_url=self.server.url,
             caller=HttpCaller(verify=self.verify()),
-            timeout=TIMEOUT,
+            timeout=self.timeout,
         )
 
     def parcel(self) -> Parcel:

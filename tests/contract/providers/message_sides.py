@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from standardwebhooks.webhooks import Webhook as Receiver
 
 from tests.contract.providers.http_server import Request, Response, as_json
-from tests.contract.providers.http_side import TIMEOUT, HttpSide
+from tests.contract.providers.http_side import HttpSide
 from tests.contract.providers.parcels import NOW, parcel
 from timebell.notify.provider import Parcel, Provider
 from timebell.providers.http import HttpCaller
@@ -48,7 +48,7 @@ class InfobipSide(HttpSide):
             sender=self.sender,
             base_url=self.server.url,
             caller=HttpCaller(verify=self.verify()),
-            timeout=TIMEOUT,
+            timeout=self.timeout,
         )
 
     def parcel(self) -> Parcel:
@@ -155,7 +155,7 @@ class WebhookSide(HttpSide):
         reach = Reach(
             ports=frozenset({self.server.port}), networks=(ip_network("127.0.0.0/8"), ip_network("::1/128"))
         )
-        return Webhook(caller=safe_caller(reach=reach, verify=self.verify()), timeout=TIMEOUT)
+        return Webhook(caller=safe_caller(reach=reach, verify=self.verify()), timeout=self.timeout)
 
     def parcel(self) -> Parcel:
         return parcel(

@@ -62,6 +62,8 @@ class SmtpSide:
         "close": {"content": "drop"},
     }
 
+    timeout = TIMEOUT
+
     def __init__(self) -> None:
         self._authority = trustme.CA()
         self._stack = AsyncExitStack()
@@ -84,7 +86,7 @@ class SmtpSide:
         if self._provider is None:
             trust = ssl.create_default_context()
             self._authority.configure_trust(trust)
-            server = SmtpServer(host="127.0.0.1", port=self._server.port, timeout=TIMEOUT)
+            server = SmtpServer(host="127.0.0.1", port=self._server.port, timeout=self.timeout)
             self._provider = Smtp(server, sender="no-reply@example.com", tls_context=trust)
 
     async def close(self) -> None:
@@ -126,6 +128,7 @@ class WebPushSide(HttpSide):
     the body is one record of aes128gcm. RFC 8292, 4.2: 403 for a key that the subscription was not made for."""
 
     behaviours: ClassVar[frozenset[Behaviour]] = HttpSide.behaviours | {"gone"}
+    timeout = TIMEOUT
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +139,7 @@ class WebPushSide(HttpSide):
     def make(self) -> Provider:
         reach = Reach(ports=frozenset({self.server.port}), networks=(ip_network("127.0.0.0/8"),))
         caller = safe_caller(reach=reach, verify=self.verify())
-        return WebPush(caller, key=self.key, contact=CONTACT, timeout=TIMEOUT)
+        return WebPush(caller, key=self.key, contact=CONTACT, timeout=self.timeout)
 
     def parcel(self) -> Parcel:
         return parcel(
@@ -186,14 +189,15 @@ class AppriseSide(HttpSide):
     """The `json://` service of Apprise, which posts `title` and `message` to a URL."""
 
     behaviours: ClassVar[frozenset[Behaviour]] = frozenset({"accept", "fail", "hang", "close"})
+    timeout = TIMEOUT
 
     def __init__(self) -> None:
         super().__init__()
         self.server._trusted = None
 
     def make(self) -> Provider:
-        url = f"json://localhost:{self.server.port}/sms/{{address}}?rto=2"
-        return Apprise(url, channel="sms", timeout=TIMEOUT)
+        url = f"json://localhost:{self.server.port}/sms/{{address}}?rto={self.timeout.seconds}"
+        return Apprise(url, channel="sms", timeout=self.timeout)
 
     def parcel(self) -> Parcel:
         return parcel("sms", "+41793026727", subject=None)

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from tests.contract.providers.http_server import Request, Response, as_json
-from tests.contract.providers.http_side import HttpSide
+from tests.contract.providers.http_side import LONG_TIMEOUT, HttpSide, has_a_crowd
 from tests.contract.providers.mail_sides import ResendSide, SendGridSide
 from tests.contract.providers.message_sides import (
     SECRET,
@@ -37,6 +37,8 @@ SIDES: list[type[HttpSide]] = [ResendSide, SendGridSide, InfobipSmsSide, Infobip
 @pytest_asyncio.fixture
 async def side(request: pytest.FixtureRequest) -> AsyncIterator[HttpSide]:
     made: HttpSide = request.param()
+    if has_a_crowd(request):
+        made.timeout = LONG_TIMEOUT
     await made.open()
     yield made
     await made.close()

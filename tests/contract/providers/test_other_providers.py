@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.contract.providers.http_side import HttpSide
+from tests.contract.providers.http_side import LONG_TIMEOUT, HttpSide, has_a_crowd
 from tests.contract.providers.other_sides import (
     AppriseSide,
     CapturedSide,
@@ -32,6 +32,8 @@ SIDES: list[type[HttpSide | SmtpSide | LogSide]] = [
 @pytest_asyncio.fixture
 async def side(request: pytest.FixtureRequest) -> AsyncIterator[HttpSide | SmtpSide | LogSide]:
     made: HttpSide | SmtpSide | LogSide = request.param()
+    if not isinstance(made, LogSide) and has_a_crowd(request):
+        made.timeout = LONG_TIMEOUT
     await made.open()
     yield made
     await made.close()
