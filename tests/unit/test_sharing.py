@@ -283,3 +283,16 @@ def test_those_who_can_share_what_others_leave() -> None:
     visits = [visited_kinds(owners, kinds, me) for me in (2, 3)]
     assert [len(each) for each in visits] == [128, 128]
     assert not visits[0].keys() & visits[1].keys()
+
+
+@QUICK
+@given(state=any_ownership(), kept=st.sets(st.integers(0, SLOTS - 1)))
+def test_what_is_kept_stays_and_as_many_others_go(state: tuple[Owners, list[int]], kept: set[int]) -> None:
+    owned, alive = state
+    for me in alive:
+        free, moves = balance_slots(owned, alive, me), balance_slots(owned, alive, me, kept=kept)
+        others = [slot for slot, owner in owned.items() if owner == me and slot not in kept]
+        assert moves.take == free.take
+        assert not kept & set(moves.release)
+        assert len(moves.release) == min(len(free.release), len(others))
+        assert set(moves.release) <= set(others)

@@ -245,7 +245,9 @@ class Node:
         self._reconcile({row["slot"]: row["epoch"] for row in rows if row["owner"] == self.incarnation})
         owners = {row["slot"]: row["owner"] for row in rows}
         epochs = {row["slot"]: row["epoch"] for row in rows}
-        moves = balance_slots(owners, sorted(self.alive), self.incarnation)
+        # Nothing begins in a slot that is leaving, so one that cannot leave soon stays, and is worked on meanwhile.
+        kept = set[int]() if self._user is None else self._user.slots_in_long_use()
+        moves = balance_slots(owners, sorted(self.alive), self.incarnation, kept=kept)
         if moves.take:
             rows = await self._store.take_slots(session, incarnation=self.incarnation, slots=moves.take)
             for row in rows:
@@ -253,9 +255,6 @@ class Node:
             if self._user is not None:
                 self._user.slots_taken({row["slot"] for row in rows})
         leaving = set(moves.release)
-        if self._user is not None:
-            # Nothing begins in a slot that is leaving, so one that cannot leave soon is worked on meanwhile.
-            leaving -= self._user.slots_in_long_use()
         if self._user is not None:
             self._user.slots_leaving(leaving - self._leaving)
             self._user.slots_taken((self._leaving - leaving) & self.owned.keys())

@@ -8,7 +8,7 @@ row they try to write.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from timebell.errors import InvalidInput
@@ -27,12 +27,15 @@ class SlotMoves:
     release: tuple[int, ...] = ()
 
 
-def balance_slots(owned: Mapping[int, int | None], alive: Sequence[int], me: int) -> SlotMoves:
+def balance_slots(
+    owned: Mapping[int, int | None], alive: Sequence[int], me: int, *, kept: Collection[int] = ()
+) -> SlotMoves:
     """The moves of node `me` towards an even division of all slots over the nodes `alive`.
 
     `owned` names the owner of every slot, None where there is none. A slot is never taken from an owner: it
     must be released, or set free when its owner's lease has run out. A node that is leaving is no longer
-    among `alive`; its share is nothing, and it releases everything.
+    among `alive`; its share is nothing, and it releases everything. Those of its slots that are `kept` cannot be given
+    up soon, so others go in their place.
     """
     mine = sorted(slot for slot, owner in owned.items() if owner == me)
     unowned = sorted(slot for slot, owner in owned.items() if owner is None)
@@ -40,7 +43,7 @@ def balance_slots(owned: Mapping[int, int | None], alive: Sequence[int], me: int
     targets = _slot_targets(len(owned), {node: counts[node] for node in alive})
     excess = len(mine) - targets.get(me, 0)
     if excess > 0:
-        return SlotMoves(release=tuple(mine[-excess:]))
+        return SlotMoves(release=tuple([slot for slot in mine if slot not in kept][-excess:]))
     before_me = sum(max(0, targets[node] - counts[node]) for node in targets if node < me)
     return SlotMoves(take=tuple(unowned[before_me : before_me - excess]))
 
