@@ -166,6 +166,20 @@ async def test_in_threads_a_failure_is_its_own() -> None:
     threads.close()
 
 
+async def test_where_the_system_has_no_thread_no_place_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = Threads("test", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                await asyncio.wait_for(threads.run("a", lambda: 1), 30)
+    assert await asyncio.wait_for(threads.run("a", lambda: 2), 30) == 2
+    threads.close()
+
+
 def test_a_limit_of_processor_time_ends_what_goes_on() -> None:
     limit = ProcessorLimit(0.01, field="ics", looks=1)
     limit()

@@ -163,7 +163,14 @@ class Threads:
                 self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=f"timebell-{self._name}")
             self._running[tenant] += 1
             loop = asyncio.get_running_loop()
-            self._pool.submit(asked.work).add_done_callback(partial(self._hand_over, loop, tenant, asked))
+            try:
+                running = self._pool.submit(asked.work)
+            except RuntimeError as error:
+                # The system lets this process have no more threads.
+                self._leave(tenant)
+                asked.answer.set_exception(error)
+                continue
+            running.add_done_callback(partial(self._hand_over, loop, tenant, asked))
 
     def _may_run(self, tenant: str) -> bool:
         return self._running[tenant] < max(1, self._count - 1)
@@ -175,10 +182,13 @@ class Threads:
         if not loop.is_closed():
             loop.call_soon_threadsafe(self._end, tenant, asked, done)
 
-    def _end(self, tenant: str, asked: _Asked[Any], done: Future[Any]) -> None:
+    def _leave(self, tenant: str) -> None:
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
+
+    def _end(self, tenant: str, asked: _Asked[Any], done: Future[Any]) -> None:
+        self._leave(tenant)
         if not asked.answer.done():
             if done.cancelled():
                 asked.answer.cancel()
