@@ -187,10 +187,11 @@ async def test_calendars_that_take_long_to_read_hold_up_nobody(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a file is read no transaction is open, and some at a time are read for one tenant."""
-    may_end, readers = threading.Event(), list[str]()
+    has_begun, may_end, readers = threading.Event(), threading.Event(), list[str]()
 
     def read_slowly(text: str, **_: Any) -> ReadCalendar:
         readers.append(text)
+        has_begun.set()
         assert may_end.wait(60)
         return ReadCalendar(entries=())
 
@@ -207,6 +208,7 @@ async def test_calendars_that_take_long_to_read_hold_up_nobody(
         assert not await office.value(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
         )
+        assert await asyncio.to_thread(has_begun.wait, 30)
         assert len(readers) == 1
     finally:
         may_end.set()
