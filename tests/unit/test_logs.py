@@ -75,6 +75,27 @@ def test_a_password_is_masked_before_a_long_text_is_cut() -> None:
         assert "secret" not in lines[0]["text"]
 
 
+COMMAND = """
+from timebell.cli.logs import set_up_logs
+from timebell.logs import Logger
+set_up_logs("info", "console")
+try:
+    raise ValueError("\\x1b[2J\\x9b31m of a stranger")
+except ValueError:
+    Logger("timebell.trial").exception("an error", kind="k\\x1b]0;title\\x07")
+"""
+
+
+def test_a_terminal_is_told_nothing_by_strangers() -> None:
+    """An exception often repeats what a payload said, and a terminal obeys what it is shown."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "of a stranger" in done.stderr
+    assert "an error" in done.stderr
+    assert not [each for each in done.stderr if not each.isprintable() and each != "\n"]
+
+
 def test_the_words_of_a_line_are_those_of_its_place(caplog: pytest.LogCaptureFixture) -> None:
     Logger("timebell.trial").warning("100 % away", n=1)
     [record] = caplog.records

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import structlog
+from structlog.typing import Processor
 
 from timebell.cli.lines import Lines
+from timebell.cli.printing import harmless
 from timebell.logs import FACTS, without_passwords
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -22,11 +24,14 @@ def _facts(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> Mu
     return entry
 
 
-def _mask(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    for name, value in entry.items():
-        if isinstance(value, str):
-            entry[name] = without_passwords(value)
-    return entry
+def _each_text(change: Callable[[str], str]) -> Processor:
+    def changed(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for name, value in entry.items():
+            if isinstance(value, str):
+                entry[name] = change(value)
+        return entry
+
+    return changed
 
 
 def _cut(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -47,13 +52,13 @@ def set_up_logs(level: str, form: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         # Before it is cut, for half a URL does not look like one.
-        _mask,
+        _each_text(without_passwords),
         _cut,
     ]
-    renderer: Any = (
-        structlog.processors.JSONRenderer(default=str)
+    rendering: list[Any] = (
+        [structlog.processors.JSONRenderer(default=str)]
         if form == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [_each_text(harmless), structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -65,7 +70,7 @@ def set_up_logs(level: str, form: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[_facts, *shared],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)

@@ -89,7 +89,7 @@ def print_fields(pairs: Iterable[tuple[str, Any]]) -> None:
 
 def print_line(line: str) -> None:
     """Left to the terminal to break, so that what is copied from it is whole."""
-    _console().print(_harmless(line), soft_wrap=True)
+    _console().print(harmless(line), soft_wrap=True)
 
 
 def text(value: Any) -> str:
@@ -105,12 +105,12 @@ def text(value: Any) -> str:
     if isinstance(value, timedelta):
         return duration(value)
     if isinstance(value, str):
-        return _harmless(value)
+        return harmless(value)
     if isinstance(value, UUID | int):
         return str(value)
     if isinstance(value, list | tuple):
         return ", ".join(text(each) for each in value)
-    return _harmless(orjson.dumps(plain(value)).decode())
+    return harmless(orjson.dumps(plain(value)).decode())
 
 
 def error_line(error: str | None) -> str | None:
@@ -133,7 +133,8 @@ def duration(value: timedelta) -> str:
     return f"{'-' if value < timedelta(0) else ''}PT{told or '0S'}"
 
 
-def _harmless(line: str) -> str:
+def harmless(line: str) -> str:
+    """What a terminal shows and does not obey."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
