@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from timebell.kernel.models import NAME_MAX
 from timebell.kernel.paging import PAGE_MAX, Page
@@ -149,6 +159,18 @@ Offset = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^-?{_DURATION}$", "examples": ["-PT1H"]}),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+
+
+def either(remedy: str) -> WrapValidator:
+    """For a field that may be one of several things: one error about the field, where each of them had its own."""
+
+    def check(given: Any, fits: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return fits(given)
+        except ValidationError:
+            raise ValueError(remedy) from None
+
+    return WrapValidator(check)
 
 
 class _Secret:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from timebell.kernel import Enqueue
+from timebell.kernel.insights_records import ListedState
 from timebell.kernel.models import REASON_MAX, CancelAnswer, JobState, OnConflict, Urgency
-from timebell.web.fields import Duration, Input, Instant, Name, Output, PageQuery
+from timebell.web.fields import Duration, Input, Instant, Name, Output, PageQuery, either
 from timebell.web.operations import refusal_of
 
 BULK_MAX = 1_000
@@ -172,7 +173,9 @@ class JourneyOutput(Output):
 class JobsQuery(PageQuery):
     """Which jobs: `unfinished` are pending and running, `finished` all that came to an end but for the dead."""
 
-    state: JobState | Literal["unfinished", "finished"] = "unfinished"
+    state: Annotated[
+        ListedState, either(f"give one of unfinished, finished, {', '.join(get_args(JobState))}")
+    ] = "unfinished"
     kind: Name | None = None
     queue: Name | None = None
     subject: Name | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 from uuid import UUID
 
 from pydantic import Field, WrapValidator
@@ -11,7 +11,7 @@ from timebell.kernel.models import CancelAnswer
 from timebell.notify import Channel, Check, Delivery, Digest, Notification, Tell, Told
 from timebell.notify import Route as Channels
 from timebell.notify.reasons import DeliveryState, NotificationState
-from timebell.web.fields import Input, Instant, Name, Output, PageQuery
+from timebell.web.fields import Input, Instant, Name, Output, PageQuery, either
 from timebell.web.routes import Answer
 from timebell.web.v1.job_fields import BULK_MAX, Refusal, or_refusal
 
@@ -22,6 +22,7 @@ OnQuiet = Literal["early", "other_channel", "inbox_only", "drop"]
 FirstOf = Annotated[
     Literal["preferred"] | Annotated[list[Channel], Field(min_length=1, max_length=6)],
     Field(description="The first of these that works, or the recipient's preferred one."),
+    either(f'give "preferred", or a list of one to six of {", ".join(get_args(Channel))}'),
 ]
 Also = Annotated[list[Channel], Field(max_length=6, description="Besides, on each of these.")]
 Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
