@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.web.support import OTHER, Site, problem
+from tests.web.support import OTHER, Site, open_site, problem
+from timebell.testing.database import TestDatabase
 
 PLACE = f"/v1/tenants/{OTHER}/senders"
 DOMAIN = {"kind": "email", "value": "acme.example"}
@@ -42,3 +43,10 @@ async def test_nor_does_it_see_those_of_others(site: Site) -> None:
 
 async def test_a_tenant_that_is_not_there(site: Site) -> None:
     problem(await site.post("/v1/tenants/nobody/senders", DOMAIN, key="admin"), 404, "not_found")
+
+
+async def test_one_connection_is_enough_to_approve(database_url: TestDatabase) -> None:
+    """A request that holds one and wants another waits for itself when all requests do so."""
+    async with open_site(database_url, connections=1) as site:
+        assert (await site.post(PLACE, DOMAIN, key="admin")).status_code == 201
+        assert (await site.ask("DELETE", PLACE, params=DOMAIN, key="admin")).status_code == 204

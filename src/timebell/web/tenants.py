@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -71,9 +71,11 @@ class Tenants:
             async with self._bell.transaction() as tx:
                 await self._store.insert_tenant(tx.session, tenant=DEFAULT_TENANT, name="Default")
 
-    async def get(self, tenant: str, *, asking: str = DEFAULT_TENANT) -> Tenant:
-        """One tenant; who is asking sees themselves, and `default` sees all."""
-        async with self._bell.database.connection() as session:
+    async def get(
+        self, tenant: str, *, asking: str = DEFAULT_TENANT, tx: Transaction | None = None
+    ) -> Tenant:
+        """One tenant, in a transaction where one is open; who is asking sees themselves, and `default` sees all."""
+        async with self._bell.database.connection() if tx is None else nullcontext(tx.session) as session:
             row = await self._store.read_tenant(session, tenant=tenant, asking=asking)
         if row is None:
             raise NotFound(f"there is no tenant {tenant[:100]}")

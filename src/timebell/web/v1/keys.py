@@ -10,17 +10,13 @@ from uuid import UUID
 
 from pydantic import Field
 
-from timebell.db.pool import Session
 from timebell.db.walls import walled_to
-from timebell.errors import NotFound
-from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.web.calls import Call
 from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, SecretText, listed
 from timebell.web.keys import ApiKey, NewKey
-from timebell.web.problems import Problem
 from timebell.web.routes import Route, Scope
-from timebell.web.store import WebStore
 from timebell.web.tenants import written_for
+from timebell.web.v1.tenants import administered
 
 
 class KeyInput(Input):
@@ -84,7 +80,7 @@ async def revoke_key(call: Call) -> Any:
 
 async def create_tenant_key(call: Call, body: KeyInput) -> Any:
     """A new key of another tenant, made by whoever administers the tenants."""
-    tenant = await _administered(call, call.tx.session)
+    tenant = await administered(call)
     async with written_for(call.tx, tenant) as tx:
         made = await call.surface.keys.create(
             tx, **body.model_dump(), actor=call.by, correlation_id=call.correlation_id
@@ -94,8 +90,7 @@ async def create_tenant_key(call: Call, body: KeyInput) -> Any:
 
 async def list_tenant_keys(call: Call, query: PageQuery) -> Any:
     """The keys of another tenant, revoked ones too, the oldest first."""
-    async with call.bell.database.connection() as session:
-        tenant = await _administered(call, session)
+    tenant = await administered(call)
     with walled_to(tenant):
         page = await call.surface.keys.list(tenant=tenant, limit=query.limit, cursor=query.cursor)
     return listed(page, _shown)
@@ -103,22 +98,12 @@ async def list_tenant_keys(call: Call, query: PageQuery) -> Any:
 
 async def revoke_tenant_key(call: Call) -> Any:
     """Revoke a key of another tenant."""
-    tenant = await _administered(call, call.tx.session)
+    tenant = await administered(call)
     async with written_for(call.tx, tenant) as tx:
         revoked = await call.surface.keys.revoke(
             tx, call.path["key_id"], actor=call.by, correlation_id=call.correlation_id
         )
     return _shown(revoked)
-
-
-async def _administered(call: Call, session: Session) -> str:
-    """The tenant of the path, which must be there, and the caller one who administers it."""
-    if call.tenant != DEFAULT_TENANT:
-        raise Problem(403, "default_tenant_only", "this needs an admin key of the tenant default")
-    tenant: str = call.path["tenant"]
-    if await WebStore(call.bell.clock).read_tenant(session, tenant=tenant, asking=call.tenant) is None:
-        raise NotFound(f"there is no tenant {tenant[:100]}")
-    return tenant
 
 
 def _shown(key: ApiKey) -> dict[str, Any]:

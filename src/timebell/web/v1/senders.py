@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from timebell.db.walls import walled_to
-from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.web.calls import Call
 from timebell.web.fields import Input, Instant, Output
 from timebell.web.problems import Problem
 from timebell.web.routes import Route
 from timebell.web.tenants import written_for
+from timebell.web.v1.tenants import administered
 
 Kind = Literal["email", "sms", "whatsapp"]
 Value = Annotated[
@@ -53,7 +53,7 @@ async def list_senders(call: Call) -> Any:
     """The approved senders of a tenant; whoever does not administer the tenants sees their own."""
     tenant: str = call.path["tenant"]
     if tenant != call.tenant:
-        tenant = await _administered(call)
+        tenant = await administered(call)
     with walled_to(tenant):
         found = await call.notify.senders.list(tenant=tenant)
     return {"tenant": tenant, "senders": [_shown(one) for one in found]}
@@ -61,7 +61,7 @@ async def list_senders(call: Call) -> Any:
 
 async def approve_sender(call: Call, body: SenderInput) -> Any:
     """Let a tenant send in a name. Approving it again changes nothing."""
-    tenant = await _administered(call)
+    tenant = await administered(call)
     async with written_for(call.tx, tenant) as tx:
         made = await call.notify.senders.approve(tx, body.kind, body.value, actor=call.by)
     return _shown(made)
@@ -69,20 +69,11 @@ async def approve_sender(call: Call, body: SenderInput) -> Any:
 
 async def withdraw_sender(call: Call, query: SenderQuery) -> None:
     """From the next message on it is not used any more; what the tenant sends comes from the provider's own sender."""
-    tenant = await _administered(call)
+    tenant = await administered(call)
     async with written_for(call.tx, tenant) as tx:
         is_gone = await call.notify.senders.withdraw(tx, query.kind, query.value, actor=call.by)
     if not is_gone:
         raise Problem(404, "not_found", "that sender is not approved for the tenant")
-
-
-async def _administered(call: Call) -> str:
-    """The tenant of the path, which must be there, and the caller one who administers it."""
-    if call.tenant != DEFAULT_TENANT:
-        raise Problem(403, "default_tenant_only", "this needs an admin key of the tenant default")
-    tenant: str = call.path["tenant"]
-    await call.surface.tenants.get(tenant, asking=call.tenant)
-    return tenant
 
 
 def _shown(one: Any) -> dict[str, Any]:

@@ -33,10 +33,22 @@ class TenantOutput(Output):
     created_at: Instant
 
 
-async def create_tenant(call: Call, body: TenantInput) -> Any:
-    """A new tenant. It has no key yet: make one with `POST /v1/tenants/{tenant}/keys`."""
+def check_administers(call: Call) -> None:
     if call.tenant != DEFAULT_TENANT:
         raise Problem(403, "default_tenant_only", "this needs an admin key of the tenant default")
+
+
+async def administered(call: Call) -> str:
+    """The tenant of the path, which must be there, and the caller one who administers it."""
+    check_administers(call)
+    tenant: str = call.path["tenant"]
+    await call.surface.tenants.get(tenant, asking=call.tenant, tx=call.transaction)
+    return tenant
+
+
+async def create_tenant(call: Call, body: TenantInput) -> Any:
+    """A new tenant. It has no key yet: make one with `POST /v1/tenants/{tenant}/keys`."""
+    check_administers(call)
     return await call.surface.tenants.create(
         call.tx, body.tenant, name=body.name, actor=call.by, correlation_id=call.correlation_id
     )

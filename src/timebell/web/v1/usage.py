@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.web.calls import Call
 from timebell.web.fields import Input, Output
-from timebell.web.problems import Problem
 from timebell.web.quotas import LIMIT_MAX, save_quotas
 from timebell.web.routes import Route
+from timebell.web.v1.tenants import administered
 
 Limit = Annotated[int, Field(ge=0, le=LIMIT_MAX)]
 
@@ -29,7 +28,10 @@ class QuotasInput(Input):
 class QuotaOutput(Output):
     name: str
     limit: Annotated[int | None, Field(description="Null where there is none.")]
-    used: Annotated[int | None, Field(description="What there is, counted up to the limit and one more.")]
+    used: Annotated[
+        int | None,
+        Field(description="What there is, up to the limit and one more; null where nothing is counted."),
+    ]
     is_own: Annotated[bool, Field(description="Given to this tenant, and not the default of the server.")]
 
 
@@ -45,12 +47,12 @@ async def get_usage(call: Call) -> Any:
 
 async def get_tenant_quotas(call: Call) -> Any:
     """The quotas of another tenant, and what it has of them."""
-    return await _shown(call, await _administered(call))
+    return await _shown(call, await administered(call))
 
 
 async def set_tenant_quotas(call: Call, body: QuotasInput) -> Any:
     """Give another tenant quotas of its own. They count within some seconds on every node."""
-    tenant = await _administered(call)
+    tenant = await administered(call)
     changes = body.model_dump(exclude_unset=True)
     await save_quotas(call.bell.clock, call.tx, tenant, changes)
     await call.bell.record(
@@ -62,15 +64,6 @@ async def set_tenant_quotas(call: Call, body: QuotasInput) -> Any:
     )
     own = await call.surface.quotas.own(call.tx, tenant)
     return {"tenant": tenant, "quotas": own}
-
-
-async def _administered(call: Call) -> str:
-    if call.tenant != DEFAULT_TENANT:
-        raise Problem(403, "default_tenant_only", "this needs an admin key of the tenant default")
-    tenant: str = call.path["tenant"]
-    if call.transaction is None:
-        await call.surface.tenants.get(tenant, asking=call.tenant)
-    return tenant
 
 
 async def _shown(call: Call, tenant: str) -> dict[str, Any]:
