@@ -26,6 +26,7 @@ from timebell.notify.notes import note_of
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.provider import Provider
 from timebell.notify.routing import Leg, leg_named, legs_of
+from timebell.notify.senders import channel_of
 from timebell.notify.sending import TOLD, Ended, RuledOut, Sender
 from timebell.notify.standing import Standing, together
 from timebell.notify.templates import Templates
@@ -150,9 +151,11 @@ class _Run:
     async def _tell(self, known: Known) -> Outcome:
         facts = known.facts
         assert facts.recipient is not None
-        if known.unapproved:
-            detail = {"parts": list(known.unapproved)}
-            self._checks.append(Check(name="sender", verdict="refused", detail=detail))
+        legs = legs_of(self._intent.route, facts.recipient)
+        channels = {each.channel for leg in legs for each in leg.candidates}
+        parts = [part for part in known.unapproved if channel_of(part) in channels]
+        if parts:
+            self._checks.append(Check(name="sender", verdict="refused", detail={"parts": parts}))
         if self._intent.digest_id is not None:
             told = await self._digests.close(self._job, self._intent.digest_id, facts)
             if isinstance(told, Snooze):
@@ -161,7 +164,7 @@ class _Run:
                 return await self._end([Skip(reason="empty_digest")], facts.now, known.tried)
             self._caller.add_context(told)
         ends: list[Ended | Hold | Skip] = []
-        for leg in legs_of(self._intent.route, facts.recipient):
+        for leg in legs:
             end = await self._go_along(leg, facts, known)
             ends.append(end)
             if isinstance(end, Ended) and end.channel == "inbox":

@@ -126,6 +126,11 @@ def as_written(kind: object, value: object) -> str:
     return text.removeprefix("+") if kind == "whatsapp" else text
 
 
+def channel_of(part: str) -> SenderKind:
+    """The channel whose messages a part of a policy's sender is on."""
+    return _KINDS.get(part, "email")
+
+
 def unapproved(sender: Mapping[str, str], approved: Approved) -> list[str]:
     """The parts of a policy's sender that nobody approved."""
     return [

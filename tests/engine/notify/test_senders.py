@@ -35,3 +35,25 @@ async def test_an_approval_that_was_withdrawn_counts_from_the_next_message(
         assert story.notification.state == "sent"
         [check] = [one for each in story.decisions for one in each.checks if one.name == "sender"]
         assert check.detail == {"parts": ["email", "email_name", "reply_to"]}
+
+
+async def test_a_story_speaks_of_the_sender_only_where_there_is_one(database_url: TestDatabase) -> None:
+    """Nobody is the sender of what is in the inbox alone."""
+    async with stage(database_url.url, [RecordingProvider()]) as s:
+        bell = s.harness.bell
+        async with bell.transaction(tenant="acme") as tx:
+            await s.notify.templates.save(tx, REMINDER)
+            ada = await s.notify.recipients.add(tx, name="Ada", email="ada@example.org")
+            await s.notify.senders.approve(tx, "email", "acme.example")
+            await s.notify.policies.change(tx, sender={"email": "desk@acme.example"})
+            await s.notify.senders.withdraw(tx, "email", "acme.example")
+            told = [
+                (await s.notify.tell(tx, ada.id, REMINDER.key, context=TITLE, channels=[channel])).id
+                for channel in ("inbox", "email")
+            ]
+        await s.harness.run_due()
+        stories = [await s.notify.notifications.get(id, tenant="acme") for id in told]
+        found = [
+            [one.name for each in story.decisions for one in each.checks].count("sender") for story in stories
+        ]
+        assert found == [0, 1]
