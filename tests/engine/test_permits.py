@@ -417,3 +417,28 @@ async def test_whenever_it_wakes_no_more_than_the_limit_go_on(moved: Cluster, se
             assert work.running.total() <= LIMIT
         await work.end()
         assert await drained(moved, *nodes)
+
+
+@pytest.mark.req("U-8")
+async def test_what_runs_when_its_queue_is_limited_counts_at_once(moved: Cluster, owner: Owner) -> None:
+    async with works() as work:
+        app = work.app("a")
+        unlimited = App(name="t", handlers=app.handlers, queues=[Queue(name="q")])
+        first = await moved.node([unlimited])
+        await enqueue(first, 3)
+        await first.passes_until(lambda: work.begun["a"] == 3)
+        second = await moved.node([work.app("b")])
+        await enqueue(second, 40)
+        moved.clock.move(timedelta(seconds=6))
+        await first.engine.worker.look_around()
+        await live(moved, timedelta(seconds=1), first, second)
+        assert await held(owner) == {first.incarnation: 3, second.incarnation: LIMIT - 3}
+        await read_all(first)
+        await read_all(second)
+        await live(moved, timedelta(seconds=1), first, second)
+        assert work.running == {"a": 3, "b": LIMIT - 3}
+        work.is_over = True
+        await work.step("a", 2)
+        work.is_over = False
+        await live(moved, timedelta(seconds=1), first, second)
+        assert work.running.total() == LIMIT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -86,8 +86,11 @@ class Limits:
         self._in_threads: set[Entry] = set()
         self.is_stopping = False
 
-    async def refresh(self, session: Session) -> None:
-        """Learn which queues are limited; asked now and then, for an operator may change a limit."""
+    async def refresh(self, session: Session, running: Iterable[Entry] = ()) -> None:
+        """Learn which queues are limited; asked now and then, for an operator may change a limit.
+
+        What runs already when its queue is given one counts as well.
+        """
         if self._timekeeper.monotonic() < self._read_at + _LIMITS_EVERY_SECONDS:
             return
         self._read_at = self._timekeeper.monotonic()
@@ -98,7 +101,8 @@ class Limits:
             has_rate, has_permits = row["rate_per_second"] is not None, row["concurrency"] is not None
             known = self._queues.get(name)
             if known is None:
-                self._queues[name] = QueueLimit(has_rate, has_permits)
+                limit = self._queues[name] = QueueLimit(has_rate, has_permits)
+                limit.running.update(entry for entry in running if entry.pair[1] == name)
             else:
                 known.has_rate, known.has_permits = has_rate, has_permits
 
@@ -133,16 +137,12 @@ class Limits:
             limit.pace.reserved.discard(id)
 
     def started(self, entry: Entry) -> bool:
-        """Answers whether it runs under a permit."""
+        """Answers whether it runs under a permit. One whose start was marked meanwhile says so again."""
         limit = self._queues.get(entry.pair[1])
         if limit is None:
             return False
         limit.running.add(entry)
         return limit.has_permits
-
-    def is_permitted(self, entry: Entry) -> bool:
-        limit = self._queues.get(entry.pair[1])
-        return limit is not None and limit.has_permits
 
     def ended(self, entry: Entry) -> None:
         """Its attempt is over. What goes on in a thread all the same keeps its permit."""

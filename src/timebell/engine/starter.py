@@ -256,7 +256,7 @@ class Starter:
                 handler,
                 self._timekeeper.now(),
                 marked_version=version,
-                is_permitted=self._limits.is_permitted(entry),
+                is_permitted=self._limits.started(entry),
             )
 
     def _give_up(self, entry: Entry) -> None:

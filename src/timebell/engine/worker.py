@@ -191,7 +191,7 @@ class Worker:
         """Learn the time, the pauses, the limits and the open breakers. Done every sweep."""
         async with self._database.connection() as session:
             await self._timekeeper.anchor(session)
-            await self._limits.refresh(session)
+            await self._limits.refresh(session, self.attempts.running)
             await self._breakers.refresh(session)
             await self._carry_out_cancels(session)
             pauses = await self._store.read_pauses(session)
