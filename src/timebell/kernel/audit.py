@@ -27,6 +27,7 @@ _LOOKS_MAX: Final = 20
 _BEGINNING: Final = ("0", UUID(int=0))
 _GENESIS: Final = b""
 
+Place = tuple[str, UUID]
 Damage = Literal["changed", "gone", "seal_gone"]
 
 
@@ -72,7 +73,8 @@ class Audit:
     """Seals events in the order in which they were written, and verifies the seals.
 
     It goes along the whole trail once, from the beginning, and from there on with what is added. So it needs no place
-    that is kept anywhere, and finds whatever was left without a seal before.
+    that is kept anywhere, and finds whatever was left without a seal before. What is added during that walk, which may
+    be a long one, does not wait for its end.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -82,6 +84,9 @@ class Audit:
         # Before this nothing appears any more. An event above it may belong to a transaction that others overtook, so
         # it is sealed and passed again.
         self._settled = _BEGINNING
+        # Where to look for what is added, until the whole trail was gone along once.
+        self._ahead: Place | None = None
+        self._is_caught_up = False
         self.has_more = False
 
     async def seal(self) -> int:
@@ -92,6 +97,7 @@ class Audit:
         async with self._database.transaction() as session:
             if not await self._store.lock_seals(session):
                 return 0
+            added_count, ahead = (0, None) if self._is_caught_up else await self._seal_added(session)
             for _ in range(_LOOKS_MAX):
                 rows = await self._store.list_unsealed(session, after=after, limit=SEALS_AT_ONCE)
                 for row in rows:
@@ -99,14 +105,31 @@ class Audit:
                     settled = after if row["is_settled"] else settled
                 is_over = not rows or rows[-1]["place"] < SEALS_AT_ONCE
                 events = [row for row in rows if not row["is_sealed"]]
-                if events:
-                    await self._store.insert_seals(session, columns=await self._chained(session, events))
+                await self._insert(session, events)
                 if events or is_over:
                     break
+        self._ahead = ahead
+        self._is_caught_up = self._is_caught_up or is_over
         self._settled = settled
         self._after = settled if is_over else after
         self.has_more = not is_over
-        return len(events)
+        return added_count + len(events)
+
+    async def _seal_added(self, session: Session) -> tuple[int, Place | None]:
+        """Seal what comes after the event that was sealed last; answers with how many, and where to go on."""
+        ahead = self._ahead or await self._store.read_last_sealed(session)
+        if ahead is None:
+            return 0, None
+        rows = await self._store.list_unsealed(session, after=ahead, limit=SEALS_AT_ONCE)
+        for row in rows:
+            ahead = (row["number"], row["id"]) if row["is_settled"] else ahead
+        events = [row for row in rows if not row["is_sealed"]]
+        await self._insert(session, events)
+        return len(events), ahead
+
+    async def _insert(self, session: Session, events: Sequence[Row]) -> None:
+        if events:
+            await self._store.insert_seals(session, columns=await self._chained(session, events))
 
     async def _chained(self, session: Session, events: Sequence[Row]) -> Columns:
         tenants = sorted({event["tenant"] for event in events})

@@ -16,6 +16,10 @@ class AuditStore(Statements):
         rows = await self._run(session, "lock_seals")
         return bool(rows[0]["is_locked"])
 
+    async def read_last_sealed(self, session: Session) -> tuple[str, UUID] | None:
+        rows = await self._run(session, "read_last_sealed")
+        return (rows[0]["number"], rows[0]["id"]) if rows else None
+
     async def list_unsealed(self, session: Session, *, after: tuple[str, UUID], limit: int) -> Sequence[Row]:
         number, id = after
         return await self._run(session, "list_unsealed", number=number, id=id, limit=limit)
