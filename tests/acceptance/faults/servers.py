@@ -114,7 +114,7 @@ class Kept:
         given = ["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items())]
         with log.open("ab") as words:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", keeper.__file__, uid, gid, *given, *command],
+                [sys.executable, "-I", "-S", keeper.__file__, uid, gid, str(log), *given, *command],
                 stdin=subprocess.PIPE,
                 stdout=words,
                 stderr=words,
