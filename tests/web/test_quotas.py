@@ -186,6 +186,25 @@ async def test_a_process_that_just_started_lets_nobody_past_a_quota(database_url
         assert await jobs_of(site) == 5
 
 
+async def test_nobody_waits_for_a_count_while_much_is_left(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_site(database_url, clock=ManualClock()) as site:
+        assert (await enqueue(site)).status_code == 200
+        store, counting = site.surface.quotas._store, asyncio.Event()
+        read_usage = store.read_usage
+
+        async def slowly(*given: Any, **options: Any) -> Any:
+            await counting.wait()
+            return await read_usage(*given, **options)
+
+        monkeypatch.setattr(store, "read_usage", slowly)
+        move(site, timedelta(minutes=5))
+        async with asyncio.timeout(30):
+            assert (await enqueue(site)).status_code == 200
+        counting.set()
+
+
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/bulk"])
 async def test_what_stands_there_already_is_no_more(site: Site, path: str) -> None:
     """A job that is stated again under its key writes nothing, so it may be stated at the quota, too."""

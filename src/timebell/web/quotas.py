@@ -2,8 +2,8 @@
 
 Whatever a request writes is counted in its transaction, and compared before it commits. What the tenant has besides is
 counted in the database now and then, more often when little is left, and what this process took since is added. So
-only the first requests of a tenant wait for a count, and a quota is kept to within what other processes have taken
-since the last one.
+only a tenant's first requests and those near its quota wait for a count, and a quota is kept to within what other
+processes have taken since the last one.
 
 The tenant `default` is that of whoever runs the server: it has the quotas that it gave itself, and no others.
 """
@@ -104,14 +104,17 @@ class Quotas:
         return (await self._known(tenant)).limits.get("requests_per_minute")
 
     async def look(self, tenant: str) -> None:
-        """Count again where the last count is old. Asked before a transaction opens, which may refuse by it."""
+        """Count again where the last count is old, and wait for it where little is left. Asked before a transaction
+        opens, which may refuse by it."""
         known = await self._known(tenant)
         if not known.limits.keys() & _COUNTED.keys():
             return
-        age = self._now() - known.counted_at
-        good = max(_NEAR_SECONDS if known.is_near() else _SECONDS, known.cost * _SHARE)
-        if known.counted_at == _NEVER or (age >= good and not known.count.is_under_way):
+        age, is_near = self._now() - known.counted_at, known.is_near()
+        good = max(_NEAR_SECONDS if is_near else _SECONDS, known.cost * _SHARE)
+        if known.counted_at == _NEVER or (age >= good and is_near and not known.count.is_under_way):
             await known.count()
+        elif age >= good:
+            known.count.begin()
 
     def check(self, tenant: str, written: Mapping[str, int]) -> None:
         """Refuse what would be more than the tenant may have."""

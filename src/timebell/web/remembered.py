@@ -20,13 +20,17 @@ class Shared(Generic[Found]):
     def is_under_way(self) -> bool:
         return self._looking is not None
 
-    async def __call__(self) -> Found:
+    def begin(self) -> asyncio.Task[Found]:
+        """The look that is under way, or a new one, for who does not wait for it."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
             # All who waited may have left, and a failure that nobody hears of is no fault.
             self._looking.add_done_callback(lambda look: look.cancelled() or look.exception())
+        return self._looking
+
+    async def __call__(self) -> Found:
         # One of those who wait may leave, and the others wait on.
-        return await asyncio.shield(self._looking)
+        return await asyncio.shield(self.begin())
 
     async def _look(self) -> Found:
         try:
