@@ -14,6 +14,7 @@ from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import check_schema
 from timebell.engine import Engine
 from timebell.errors import DatabaseUnavailable, EmbeddedServerError
+from timebell.kernel.aside import Aside
 from timebell.kernel.bell import Timebell
 from timebell.loading import Loaded, load, slices_of
 from timebell.logs import Logger
@@ -151,7 +152,7 @@ class Process:
                 log.info("demo mode: nothing leaves" if settings.is_demo else "messages leave", through=names)
             key = None
             if front is not None:
-                await self._open_metrics(stack, place, settings, bell)
+                await self._open_metrics(stack, place, settings, loaded, bell)
                 if has_api:
                     key = await self._open_front(stack, front, place, settings, loaded, bell)
                 else:
@@ -178,13 +179,16 @@ class Process:
         surface = surface_of(walled, self.complaints, reporters=reporters, sandbox=self._sandbox)
         self._metrics.requests = surface.requests
         self._metrics.quotas = surface.quotas
+        self._metrics.asides.append(walled.aside)
         key = await settle_keys(surface, may_make=self._engine is not None)
         await stack.enter_async_context(serving(front, surface, loaded.registry))
         return key
 
     async def _open_metrics(
-        self, stack: AsyncExitStack, place: Place, settings: Settings, bell: Timebell
+        self, stack: AsyncExitStack, place: Place, settings: Settings, loaded: Loaded, bell: Timebell
     ) -> None:
+        own = [getattr(provider, "aside", None) for provider in loaded.providers]
+        self._metrics.asides = [bell.aside, *(aside for aside in own if isinstance(aside, Aside))]
         self._metrics.tallies = bell.tallies
         self._metrics.engine = self._engine
         self._metrics.figures = await stack.enter_async_context(open_figures(place, settings, bell.clock))

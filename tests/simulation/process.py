@@ -71,7 +71,9 @@ def stretched_loops() -> Iterator[None]:
         yield
 
 
-async def _at_once(_: object, tenant: str, work: Callable[[], Any], *, most: int | None = None) -> Any:
+async def _at_once(
+    _: object, tenant: str, what: str, work: Callable[[], Any], *, most: int | None = None
+) -> Any:
     """Virtual time stands still while something is computed. Threads, and turns of the loop that are cut by processor
     time, would make two runs of a seed differ."""
     return work()

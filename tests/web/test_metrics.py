@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -16,6 +18,7 @@ from tests.web.support import Site, open_site
 from timebell.db.pool import Database
 from timebell.kernel import App, Dead, Done, Job, Outcome, Queue, Retry, Step
 from timebell.kernel.app import Handler
+from timebell.kernel.aside import Aside
 from timebell.kernel.insights import Insights
 from timebell.notify import Notify, notify_app
 from timebell.providers.log import captured_providers
@@ -113,6 +116,25 @@ async def test_lateness_is_spread_over_its_bounds(watched: Watched) -> None:
     buckets = (await watched.read())["timebell_job_lateness_seconds_bucket"]
     assert (buckets["2", "work"], buckets["5", "work"], buckets["+Inf", "work"]) == (0, 1, 1)
     assert (await watched.read())["timebell_job_lateness_seconds_sum"][("work",)] == pytest.approx(3)
+
+
+async def test_what_waits_beside_the_loop_is_counted_for_the_whole_process(watched: Watched) -> None:
+    """A process has several places of each sort: those of its node, of its API, and of what sends mail."""
+    aside, other, goes_on = watched.harness.bell.aside, Aside(), threading.Event()
+    watched.metrics.asides += [aside, other]
+    under_way = [
+        asyncio.create_task(place.short.run("a", "texts", goes_on.wait)) for place in (aside, other, other)
+    ]
+    await asyncio.sleep(0)
+    try:
+        found = await watched.read()
+        assert found["timebell_aside_running"] == {("short", "texts"): 2}
+        assert found["timebell_aside_waiting"] == {("short", "texts"): 1}
+    finally:
+        goes_on.set()
+    await asyncio.gather(*under_way)
+    assert (await watched.read())["timebell_aside_running"] == {("short", "texts"): 0}
+    other.close()
 
 
 async def test_what_was_not_committed_is_not_counted(watched: Watched) -> None:

@@ -27,8 +27,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Asked(Generic[T]):
+    what: str
     work: Callable[[], T]
     answer: asyncio.Future[T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """How much of one sort of work waits in one place and is under way there."""
+
+    place: str
+    what: str
+    waiting: int
+    running: int
 
 
 class Waiting(Protocol):
@@ -54,6 +65,9 @@ class Line(Generic[W]):
     def add(self, tenant: str, asked: W) -> None:
         self._asked.setdefault(tenant, deque()).append(asked)
 
+    def __iter__(self) -> Iterator[W]:
+        return (one for line in self._asked.values() for one in line if not one.answer.done())
+
     def count(self, tenant: str) -> int:
         return sum(not one.answer.done() for one in self._asked.get(tenant, ()))
 
@@ -76,22 +90,46 @@ def _taken(waiting: deque[W]) -> Iterator[W]:
         yield waiting.popleft()
 
 
+class _Seen:
+    """What sorts of work a place has had, so that none of them is left out while there is none of it."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self.running: Counter[str] = Counter()
+
+    def add(self, what: str) -> None:
+        self.running[what] += 0
+
+    def figures(self, line: Line[_Asked[Any]]) -> list[Figure]:
+        waiting = Counter(asked.what for asked in line)
+        return [
+            Figure(place=self._place, what=what, waiting=waiting[what], running=running)
+            for what, running in sorted(self.running.items())
+        ]
+
+
 class Turns:
     """Short work on the loop itself: as much in one turn of it as the budget allows, and the rest in the next ones."""
 
     def __init__(self, *, seconds: float = TURN_SECONDS) -> None:
+        self._seen = _Seen("turns")
         self._seconds = seconds
         self._line: Line[_Asked[Any]] = Line()
         self._spent = 0.0
         self._is_next_planned = False
 
-    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+    async def run(self, tenant: str, what: str, work: Callable[[], T]) -> T:
+        """What the work answers; `what` says of which sort it is, for those who watch the process."""
+        self._seen.add(what)
         if self._line.is_empty and self._spent < self._seconds:
             return self._timed(work)
-        asked: _Asked[T] = _Asked(work, asyncio.get_running_loop().create_future())
+        asked: _Asked[T] = _Asked(what, work, asyncio.get_running_loop().create_future())
         self._line.add(tenant, asked)
         self._plan_next()
         return await asked.answer
+
+    def figures(self) -> list[Figure]:
+        return self._seen.figures(self._line)
 
     def _timed(self, work: Callable[[], T]) -> T:
         self._plan_next()
@@ -127,22 +165,28 @@ class Threads:
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
+        self._seen = _Seen(name)
         self._count = count
         self._line: Line[_Asked[Any]] = Line()
         self._running: Counter[str] = Counter()
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
 
-    async def run(self, tenant: str, work: Callable[[], T], *, most: int | None = None) -> T:
-        """What the work answers. `most`: a tenant that has so many under way and waiting is refused."""
+    async def run(self, tenant: str, what: str, work: Callable[[], T], *, most: int | None = None) -> T:
+        """What the work, of the sort `what`, answers. `most`: a tenant that has so many under way and waiting is
+        refused."""
+        self._seen.add(what)
         if self._is_closed:
             raise RuntimeError("the bell that these threads belong to is closed")
         if most is not None and self._running[tenant] + self._line.count(tenant) >= most:
             raise TooManyAtOnce(f"{most} of these are under way for this tenant; wait for one to end")
-        asked: _Asked[T] = _Asked(work, asyncio.get_running_loop().create_future())
+        asked: _Asked[T] = _Asked(what, work, asyncio.get_running_loop().create_future())
         self._line.add(tenant, asked)
         self._start()
         return await asked.answer
+
+    def figures(self) -> list[Figure]:
+        return self._seen.figures(self._line)
 
     def close(self) -> None:
         """What waits is not begun any more; what runs comes to its end."""
@@ -162,12 +206,13 @@ class Threads:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=f"timebell-{self._name}")
             self._running[tenant] += 1
+            self._seen.running[asked.what] += 1
             loop = asyncio.get_running_loop()
             try:
                 running = self._pool.submit(asked.work)
             except RuntimeError as error:
                 # The system lets this process have no more threads.
-                self._leave(tenant)
+                self._leave(tenant, asked.what)
                 asked.answer.set_exception(error)
                 continue
             running.add_done_callback(partial(self._hand_over, loop, tenant, asked))
@@ -182,13 +227,14 @@ class Threads:
         if not loop.is_closed():
             loop.call_soon_threadsafe(self._end, tenant, asked, done)
 
-    def _leave(self, tenant: str) -> None:
+    def _leave(self, tenant: str, what: str) -> None:
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
+        self._seen.running[what] -= 1
 
     def _end(self, tenant: str, asked: _Asked[Any], done: Future[Any]) -> None:
-        self._leave(tenant)
+        self._leave(tenant, asked.what)
         if not asked.answer.done():
             if done.cancelled():
                 asked.answer.cancel()
@@ -208,6 +254,9 @@ class Aside:
         # Python runs one thread at a time: a second one would take the time from the loop and not from the first.
         self.short = Threads("short", 1)
         self.long = Threads("long", 2)
+
+    def figures(self) -> list[Figure]:
+        return [*self.turns.figures(), *self.short.figures(), *self.long.figures()]
 
     def close(self) -> None:
         self.short.close()

@@ -59,7 +59,7 @@ class Checker:
                 on_gap=terms.on_gap,
                 on_fold=terms.on_fold,
             )
-            return await self._aside.short.run(tx.tenant, work)
+            return await self._aside.short.run(tx.tenant, "recurrences", work)
         except RecurrenceError as error:
             if terms.recurrence is not None or error.part != "recurrence":
                 raise

@@ -91,7 +91,7 @@ class Templates:
     async def check(self, draft: TemplateDraft, *, tenant: str) -> CheckedDraft:
         """A draft that can be saved. To read many texts takes a while, so it is better done before a transaction."""
         work = partial(checked_draft, draft)
-        checked = await self._bell.aside.short.run(tenant, work, most=CHECKS_AT_ONCE_MAX)
+        checked = await self._bell.aside.short.run(tenant, "templates", work, most=CHECKS_AT_ONCE_MAX)
         return CheckedDraft(draft=checked)
 
     async def save(
@@ -187,9 +187,9 @@ class Templates:
             given={"due_at": due_at, "expires_at": expires_at, "unsubscribe_url": unsubscribe_url},
         )
         try:
-            return await self._bell.aside.turns.run(tenant, partial(work, is_brief=True))
+            return await self._bell.aside.turns.run(tenant, "texts", partial(work, is_brief=True))
         except NotBrief:
-            return await self._bell.aside.short.run(tenant, work)
+            return await self._bell.aside.short.run(tenant, "texts", work)
 
     async def read(self, key: str, *, tenant: str, version: int | None = None) -> Template:
         check_name("tenant", tenant, required=True)
@@ -260,7 +260,7 @@ class Templates:
             default_language=default_language,
             given=given,
         )
-        answer = await self._bell.aside.short.run(tenant, work, most=CHECKS_AT_ONCE_MAX)
+        answer = await self._bell.aside.short.run(tenant, "previews", work, most=CHECKS_AT_ONCE_MAX)
         rendered = answer if isinstance(answer, Rendered) else None
         return Preview(
             channel=channel,
@@ -283,7 +283,7 @@ class Templates:
         if isinstance(draft, CheckedDraft):
             checked = draft.draft
         else:
-            checked = await self._bell.aside.short.run(tenant, partial(checked_draft, draft))
+            checked = await self._bell.aside.short.run(tenant, "templates", partial(checked_draft, draft))
         async with tx.all_or_nothing():
             await self._store.lock_template(tx.session, tenant=tenant, key=checked.key)
             current = await self._current(tx, tenant, checked.key)

@@ -125,7 +125,7 @@ class Smtp:
         self._sender = sender
         self._sender_name = sender_name
         self._name = name
-        self._aside = Aside()
+        self.aside = Aside()
         self._places = _Places(server.connections_max)
         self._connections = _Connections(server, tls_context, clock or SystemClock())
         self._traits = Traits(
@@ -166,7 +166,7 @@ class Smtp:
         raise NotImplementedError("SMTP cannot be asked what became of a mail; its traits say so")
 
     async def close(self) -> None:
-        self._aside.close()
+        self.aside.close()
         await self._connections.close()
 
     async def _built(self, parcel: Parcel) -> Mail:
@@ -174,8 +174,8 @@ class Smtp:
         work = partial(build_mail, parcel, sender=self._sender, sender_name=self._sender_name)
         content = parcel.content
         chars = sum(len(part or "") for part in (content.text, content.html, content.calendar))
-        place = self._aside.short if chars > _LONG_CHARS else self._aside.turns
-        return await place.run(parcel.tenant, work)
+        place = self.aside.short if chars > _LONG_CHARS else self.aside.turns
+        return await place.run(parcel.tenant, "mail", work)
 
     async def _talk(self, mail: Mail, step: _Step, seconds: float) -> Answer:
         try:

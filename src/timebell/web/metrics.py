@@ -6,9 +6,10 @@ person. Figures that begin with `timebell_` are ours. The others carry the names
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from timebell.engine import Engine
+from timebell.kernel.aside import Aside
 from timebell.kernel.tallies import Spread, Tallies
 from timebell.version import __version__
 from timebell.web.figures import FigureReader, Figures
@@ -37,6 +39,7 @@ class Metrics:
     figures: FigureReader | None = None
     engine: Engine | None = None
     quotas: Quotas | None = None
+    asides: list[Aside] = field(default_factory=list)
 
     async def text(self) -> bytes:
         """The page that Prometheus reads."""
@@ -64,6 +67,7 @@ class _Page(Collector):
         yield from _of_deliveries(metrics.tallies)
         yield from _of_secrets(metrics.tallies)
         yield from _of_requests(metrics.requests)
+        yield from _of_asides(metrics.asides)
         if metrics.quotas is not None:
             yield from _of_quotas(metrics.quotas)
         if metrics.engine is not None:
@@ -145,6 +149,26 @@ def _of_requests(requests: RequestTally) -> Iterator[Metric]:
         "How long answers took.",
         ["route"],
         {(route,): spread for route, spread in requests.durations.items()},
+    )
+
+
+def _of_asides(asides: Sequence[Aside]) -> Iterator[Metric]:
+    waiting: Counter[tuple[str, str]] = Counter()
+    running: Counter[tuple[str, str]] = Counter()
+    for one in chain.from_iterable(aside.figures() for aside in asides):
+        waiting[one.place, one.what] += one.waiting
+        running[one.place, one.what] += one.running
+    yield _gauge(
+        "timebell_aside_waiting",
+        "Reading and rendering that waits for its turn of the loop, or for a thread.",
+        ["place", "what"],
+        waiting,
+    )
+    yield _gauge(
+        "timebell_aside_running",
+        "Reading and rendering that is under way in a thread.",
+        ["place", "what"],
+        running,
     )
 
 

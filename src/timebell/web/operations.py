@@ -135,7 +135,9 @@ class Operation:
     async def _read(self, request: Request, call: Call, raw: bytes) -> Any:
         """What the body says. Of a large one it takes a while to find out."""
         work = partial(_body, self._route, request, raw)
-        return work() if len(raw) <= _LARGE_BYTES else await call.bell.aside.short.run(call.tenant, work)
+        if len(raw) <= _LARGE_BYTES:
+            return work()
+        return await call.bell.aside.short.run(call.tenant, "requests", work)
 
     async def _effect(self, call: Call, given: dict[str, Any], *, is_dry: bool = False) -> Response:
         response = self._response(await self._route.run(call, **given))

@@ -140,7 +140,7 @@ class Busy:
             limit=limit,
         )
         # For fifty people with a hundred hours each it takes half a second.
-        return await self._bell.aside.short.run(tx.tenant, work)
+        return await self._bell.aside.short.run(tx.tenant, "free_slots", work)
 
     async def erase(self, tx: Transaction, person: UUID) -> None:
         """Forget the blocks of a person who is erased, what was taken of them, and their number.

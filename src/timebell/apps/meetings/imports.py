@@ -73,7 +73,7 @@ class Imports:
             timezone = await self._timezone(tx, person)
             now = await MeetingStore(self._bell.clock).read_clock(tx)
         work = partial(_found_in, ics, timezone, now)
-        return await self._bell.aside.long.run(tenant, work, most=_UPLOADS_AT_ONCE_MAX)
+        return await self._bell.aside.long.run(tenant, "calendars", work, most=_UPLOADS_AT_ONCE_MAX)
 
     async def upload(
         self, tx: Transaction, person: UUID, *, name: str, found: Found, actor: str | None
@@ -131,11 +131,13 @@ class Imports:
         threads, wait = self._bell.aside.long, _LOOK_EVERY
         if source.url is None:
             work = partial(_found_again, source.entries, source.skipped, timezone, source.now)
-            found = await threads.run(tenant, work)
+            found = await threads.run(tenant, "calendars", work)
         else:
             try:
                 text, wait = await download(self._bell, tenant, source.url), _READ_EVERY
-                found = await threads.run(tenant, partial(_found_there, text, timezone, source.now))
+                found = await threads.run(
+                    tenant, "calendars", partial(_found_there, text, timezone, source.now)
+                )
             except Unread as error:
                 async with self._bell.transaction(tenant=tenant) as tx:
                     await self._store.fail_import(tx, id=id, reason=error.reason)

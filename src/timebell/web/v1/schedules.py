@@ -139,7 +139,7 @@ async def preview_schedule(call: Call, body: PreviewInput) -> PreviewOutput:
     async with call.bell.database.connection() as session:
         now = await call.bell.store.read_clock(session)
     work = partial(preview, **dict(body), now=now)
-    shown = await call.bell.aside.short.run(call.tenant, work, most=_PREVIEWS_AT_ONCE_MAX)
+    shown = await call.bell.aside.short.run(call.tenant, "previews", work, most=_PREVIEWS_AT_ONCE_MAX)
     return PreviewOutput.model_validate(shown)
 
 
