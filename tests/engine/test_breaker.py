@@ -322,7 +322,7 @@ async def test_a_breaker_that_nobody_asks_any_more_goes_after_an_hour(
         await pruner.tick()
         assert await owner.value("SELECT count(*) FROM timebell.breakers") == 2
         async with h.bell.database.connection() as session:
-            await breakers.refresh(session)
+            await breakers.refresh(session, h.clock.now)
         assert await breakers.claim_probe("asked.example", h.clock.now, 1)
         h.clock.move(timedelta(minutes=5))
         await pruner.tick()
@@ -339,3 +339,29 @@ async def test_who_fails_now_and_then_makes_room_for_who_fails_next(
         for host in ("a.example", "b.example", *["c.example"] * 5):
             await breakers.failed(host, "unavailable", h.clock.now, probe=False)
         assert breakers.may_pass("c.example", h.clock.now) == "hold"
+
+
+async def test_hosts_that_strangers_named_close_no_other_breaker(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """More are open than a node reads; what it opened itself and does not find among them holds until its end."""
+    async with harness(database_url.url, []) as h:
+        breakers = Breakers(h.bell.database, EngineStore(h.bell.clock), h.bell.chance)
+        for host in ("provider", "closed.example"):
+            for _ in range(5):
+                await breakers.failed(host, "unavailable", h.clock.now, probe=False)
+        await owner.rows(
+            "INSERT INTO timebell.breakers (destination, failure_count, open_seconds, open_until, updated_at) "
+            "SELECT 'a' || n, 5, 600, open_until + interval '1 second', updated_at "
+            "FROM timebell.breakers, generate_series(1, 10000) n WHERE destination = 'provider'"
+        )
+        async with h.bell.database.connection() as session:
+            await breakers.refresh(session, h.clock.now)
+        assert breakers.may_pass("provider", h.clock.now) == "hold"
+        assert breakers.may_pass("a10000", h.clock.now) == "hold"
+        # One that another node closed lets calls through at the end of its spell at the latest.
+        await owner.rows("DELETE FROM timebell.breakers WHERE destination = 'closed.example'")
+        h.clock.move(MINUTE)
+        assert not await breakers.claim_probe("closed.example", h.clock.now, 1)
+        assert breakers.may_pass("closed.example", h.clock.now) == "pass"
+        assert await breakers.claim_probe("provider", h.clock.now, 1)

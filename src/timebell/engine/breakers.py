@@ -47,12 +47,19 @@ class Breakers:
         until = min(spell.until, now + _PROBE_TIME) if spell.probes_out else spell.until
         return max(until, now)
 
-    async def refresh(self, session: Session) -> None:
-        """Take over what other nodes opened, and let go of what they closed."""
-        shared = {row["destination"]: row for row in await self._store.read_breakers(session)}
+    async def refresh(self, session: Session, now: datetime) -> None:
+        """Take over what other nodes opened, and let go of what they closed.
+
+        Where more are open than are read, what is missing among those that end soonest counts until its own end: hosts
+        that a stranger named and that do not answer must not close the breaker of a provider.
+        """
+        rows = await self._store.read_breakers(session, limit=_DESTINATIONS_MAX)
+        shared = {row["destination"]: row for row in rows}
+        unread_until = rows[-1]["open_until"] if len(rows) == _DESTINATIONS_MAX else now
         for destination, state in list(self._states.items()):
-            if state.spell is not None and destination not in shared:
-                del self._states[destination]
+            if state.spell is None or destination in shared or now < state.spell.until <= unread_until:
+                continue
+            del self._states[destination]
         for destination, row in shared.items():
             length = timedelta(seconds=row["open_seconds"])
             self._states[destination] = BreakerState(
@@ -68,12 +75,9 @@ class Breakers:
         if until is not None:
             self._states[destination] = on_probe(state, now=now, policy=self._policy)
         elif state.spell is not None:
-            await self._reread()
+            async with self._database.connection() as session:
+                await self.refresh(session, now)
         return until is not None
-
-    async def _reread(self) -> None:
-        async with self._database.connection() as session:
-            await self.refresh(session)
 
     async def succeeded(self, destination: str, *, probe: bool) -> None:
         state = self._states.get(destination, CLOSED)

@@ -262,8 +262,8 @@ class EngineStore(Statements):
             session, "write_permits", queue=queue, incarnation=incarnation, held=held, wanted=wanted
         )
 
-    async def read_breakers(self, session: Session) -> Sequence[Row]:
-        return await self._run(session, "read_breakers")
+    async def read_breakers(self, session: Session, *, limit: int) -> Sequence[Row]:
+        return await self._run(session, "read_breakers", limit=limit)
 
     async def open_breaker(
         self,

@@ -192,7 +192,7 @@ class Worker:
         async with self._database.connection() as session:
             await self._timekeeper.anchor(session)
             await self._limits.refresh(session, self.attempts.running)
-            await self._breakers.refresh(session)
+            await self._breakers.refresh(session, self._timekeeper.now())
             await self._carry_out_cancels(session)
             pauses = await self._store.read_pauses(session)
             self._unpark = self._unpark or bool(self._pauses - pauses)
