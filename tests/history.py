@@ -24,7 +24,7 @@ _PLAIN_WINDOW = timedelta(seconds=5)
 _ENDED = frozenset({"done", "dead", "expired", "cancelled", "superseded", "skipped"})
 _ASKED_FOR = frozenset({"cancelled", "superseded", "skipped"})
 # A job is dead of the third crash that it may have caused, and runs alone before it, though not for ever.
-_CRASHES_MAX = 3
+_CRASHES_MAX = 5
 _SOLITUDE = timedelta(seconds=30)
 
 

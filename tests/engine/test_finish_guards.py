@@ -85,7 +85,7 @@ def _retry(store: EngineStore, session: Any, id: UUID, fence: dict[str, object])
 
 
 def _start(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    return store.start_jobs(session, ids=[id], version=1, suspicion=0, fence=fence)
+    return store.start_jobs(session, ids=[id], version=1, fence=fence)
 
 
 @pytest.mark.parametrize("write", [_finish, _end, _retry, _start])

@@ -101,6 +101,8 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
         cursors=None,
         started_ats=None,
     )
+    told = {"are_marked": [True] * 20, "is_blind": False, "alone_from": 2, "crashes_max": 5, "starts_max": 20}
+    lost = {name: fence[name] for name in ("slots", "epochs", "incarnation")} | told
     places = [(slot, lane) for slot in range(256) for lane in (0, 1)]
     return {
         "read_due": {
@@ -117,20 +119,14 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             "visited_kinds": None,
             "left_kinds": None,
         },
-        "start_jobs": {"ids": ids, "version": 1, "suspicion": 0, **fence, **visits},
+        "start_jobs": {"ids": ids, "version": 1, **fence, **visits},
         "finish_jobs": {"ids": ids, "version": 1, "firsts": [1], "started_ats": [None], **fence},
         "end_jobs": {"ids": ids, **ending, **fence, **visits},
         "retry_jobs": {"ids": ids, **retrying, **fence, **visits},
         "lock_job": {"id": one, "version": 1, "epoch": 1, "incarnation": 1, "now": NOW},
         "lock_free_jobs": {"ids": ids},
-        "give_back_jobs": {"ids": ids, "versions": [1] * 20, "crash_counts": [0] * 20, "incarnation": 1},
-        "recover_jobs": {
-            "ids": ids,
-            "slots": fence["slots"],
-            "epochs": fence["epochs"],
-            "incarnation": 1,
-            "now": NOW,
-        },
+        "give_back_jobs": {"ids": ids, "versions": [1] * 20, "incarnation": 1},
+        "recover_jobs": {"ids": ids, "now": NOW, **lost},
         "beat_job": {"id": one, "version": 1, "incarnation": 1, "cursor": None},
         "park_jobs": {
             "ids": ids,

@@ -15,7 +15,7 @@ from timebell.kernel import App, Enqueue, Handler, Job, Queue
 from timebell.kernel.models import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
-LIVES_MAX = 12
+LIVES_MAX = 40
 
 
 def mortal_app(fatal: Hold, ran: list[UUID]) -> App:
@@ -59,14 +59,14 @@ async def live_until_well(
 
 @pytest.mark.parametrize("is_restart", [False, True], ids=["another node takes over", "the node restarts"])
 @pytest.mark.parametrize("mode", MODES)
-async def test_one_killer_is_dead_after_three_crashes_and_its_neighbours_are_done(
+async def test_one_killer_is_dead_after_three_crashes_alone_and_its_neighbours_are_done(
     cluster: Cluster, owner: Owner, mode: Mode, is_restart: bool
 ) -> None:
     """Failure 6: a crash charges all that was started; three would bury innocents, and what bears no mark is
-    never counted."""
+    never counted. Once with all the others, once with few of them, and where no mark tells of it once more."""
     death_count, killers = await live_until_well(cluster, [mode], is_restart=is_restart)
 
-    assert death_count == 3
+    assert death_count == (5 if mode == "external" else 6)
     assert [row["id"] for row in await owner.rows("SELECT id FROM timebell.dead_jobs")] == killers
     assert await owner.jobs() == []
     assert len(await owner.log("done")) == 3 * 10
@@ -75,7 +75,9 @@ async def test_one_killer_is_dead_after_three_crashes_and_its_neighbours_are_don
 async def test_killers_of_every_mode_bury_nobody_else(cluster: Cluster, owner: Owner) -> None:
     """More plain jobs than run at once under suspicion, so that several crashes find new neighbours."""
     killers: list[Mode] = ["plain", "plain", "external", "transactional"]
-    _, ids = await live_until_well(cluster, killers, is_restart=False, innocents_a_mode=30)
+    death_count, ids = await live_until_well(cluster, killers, is_restart=False, innocents_a_mode=30)
+
+    assert death_count <= 6 * len(killers)
 
     dead = {row["id"] for row in await owner.rows("SELECT id FROM timebell.dead_jobs")}
     assert dead == set(ids)

@@ -187,7 +187,7 @@ async def test_a_mark_waits_for_whoever_takes_the_slot_and_then_is_refused(
 
     async def mark() -> Any:
         async with visitor.bell.database.connection() as session:
-            return await store.start_jobs(session, ids=[job["id"]], version=1, suspicion=0, fence=fence)
+            return await store.start_jobs(session, ids=[job["id"]], version=1, fence=fence)
 
     marking = asyncio.create_task(mark())
     await owner.until_someone_waits()

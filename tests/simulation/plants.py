@@ -151,7 +151,11 @@ def _buried_alive() -> Planted:
 
 @_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=6)
 def _no_solitude() -> Planted:
-    return patch.object(starter.Starter, "_has_place", lambda self, entry, handler: True)
+    # A lease is eight hours long here, and a day too short for all the crashes that it takes.
+    return several(
+        patch.object(starter.Starter, "_has_place", lambda self, entry, handler: True),
+        patch.object(starter, "is_cause", lambda crash_count: crash_count >= 2),
+    )
 
 
 @_plant("7: two plans at once double steps", "agenda", scene=_PLANNED)

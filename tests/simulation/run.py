@@ -48,8 +48,9 @@ GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
 _TABLES = """
 timebell.jobs, timebell.cancel_requests, timebell.job_keys, timebell.dead_jobs, timebell.agendas,
 timebell.agenda_done, timebell.events,
-timebell.nodes, timebell.permits, timebell.breakers, timebell.queues, timebell.queue_rates, timebell.queue_pauses,
-timebell.kinds, timebell.job_log, simulation.effects, timebell_notify.recipients, timebell_notify.addresses,
+timebell.nodes, timebell.node_deaths, timebell.suspects, timebell.permits, timebell.breakers, timebell.queues,
+timebell.queue_rates, timebell.queue_pauses, timebell.kinds, timebell.job_log, simulation.effects,
+timebell_notify.recipients, timebell_notify.addresses,
 timebell_notify.templates, timebell_notify.template_texts, timebell_notify.notifications, timebell_notify.deliveries,
 timebell_notify.attempts, timebell_notify.inbox, timebell_notify.inbox_ends, meetings.meeting_requests,
 meetings.meeting_participants, meetings.meeting_status_events, meetings.meeting_reschedule_events,

@@ -31,7 +31,7 @@ from timebell.web.keys import ApiKeys
 
 HOUR = timedelta(hours=1)
 # Who is alive, and who may do what just now, is another matter in another place.
-NOT_KEPT = {"nodes", "slots", "permits", "breakers", "queue_pauses", "events"}
+NOT_KEPT = {"nodes", "node_deaths", "suspects", "slots", "permits", "breakers", "queue_pauses", "events"}
 
 
 async def act(job: Job) -> Outcome:

@@ -24,6 +24,7 @@ GRANTED = {
     "job_log": READ_AND_ADD,
     "jobs": EVERYTHING,
     "kinds": EVERYTHING,
+    "node_deaths": EVERYTHING,
     "nodes": EVERYTHING,
     "occurrence_overrides": EVERYTHING,
     "occurrences": EVERYTHING,
@@ -33,6 +34,7 @@ GRANTED = {
     "queues": EVERYTHING,
     "schedules": EVERYTHING,
     "slots": {"SELECT", "UPDATE"},
+    "suspects": EVERYTHING,
     "timezones": EVERYTHING,
 }
 

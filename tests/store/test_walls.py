@@ -17,11 +17,13 @@ from timebell.testing.database import TestDatabase
 SHARED = {
     "timebell.breakers",
     "timebell.kinds",
+    "timebell.node_deaths",
     "timebell.nodes",
     "timebell.permits",
     "timebell.queue_rates",
     "timebell.queues",
     "timebell.slots",
+    "timebell.suspects",
     "timebell.timezones",
     "timebell_meta.migrations",
     "timebell_notify.provider_rates",

@@ -82,7 +82,6 @@ class RawLoop:
                         session,
                         ids=[row["id"] for row in batch],
                         version=version,
-                        suspicion=0,
                         fence=self._fence(batch),
                     )
                     version += 1

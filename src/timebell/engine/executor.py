@@ -25,6 +25,7 @@ from timebell.engine.settler import fence
 from timebell.engine.settling import (
     Attempt,
     Settlement,
+    acquits,
     cancelled_meanwhile,
     decide,
     end_columns,
@@ -141,6 +142,8 @@ class Executor:
                     raise _Undo
                 if not await self._settle_inside(session, settlement):
                     raise NotToBeHad
+                if acquits(settlement):
+                    await self._store.acquit(session, ids=[entry.id])
         except _Undo:
             assert settlement is not None
             return settlement, None
@@ -313,7 +316,8 @@ class Executor:
             outcome,
         )
         if settlement.error is not None:
-            self.failures.note(settlement, running.error)
+            settlement.is_given_back = running.interruption is not None
+        self.failures.note(settlement, running.error)
         # With it go the variables of everything that it came through.
         running.error = None
         return settlement

@@ -20,14 +20,13 @@ _GIVE_BACK_MAX = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """`version` is what the row has since it was marked, if it was; `crash_count` is what it had before, if known."""
+    """`version` is what the row has since it was marked, if it was."""
 
     id: UUID
     version: int
     incarnation: int
     slot: int
     run_at: datetime
-    crash_count: int | None = None
     entry: Entry | None = None
 
 
@@ -64,7 +63,6 @@ class LostMarks:
             incarnation=entry.incarnation,
             slot=entry.slot,
             run_at=entry.run_at,
-            crash_count=entry.row["crash_count"],
             entry=entry,
         )
 
@@ -96,7 +94,6 @@ class LostMarks:
                 session,
                 ids=[mark.id for mark in asked],
                 versions=[mark.version for mark in asked],
-                crash_counts=[mark.crash_count for mark in asked],
                 incarnation=me,
             )
         if still_marked:

@@ -76,6 +76,7 @@ class Node:
         self._is_alone = is_alone
         self._start_until = float("-inf")
         self._run_until = float("-inf")
+        self._blind_until = float("-inf")
         self._leaving: set[int] = set()
         self._far: dict[int, tuple[datetime, float]] = {}
         self._user: SlotUser | None = None
@@ -114,6 +115,11 @@ class Node:
     def may_run_on(self) -> bool:
         """Whether what runs under a permit may take one more step; the next life takes the permit with it."""
         return self._clock.monotonic() < self._run_until
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it lost its own lease lately and came back. Who seems dead now may only be about to come back too."""
+        return self._clock.monotonic() < self._blind_until
 
     def ownership(self, slot: int) -> Ownership | None:
         """None where nothing of ours may start: the slot is another node's, or is being given away."""
@@ -173,6 +179,8 @@ class Node:
                 in_use=self._in_use(),
             )
             self.has_news = True
+            if self._survived:
+                self._blind_until = sent + self._lease_seconds
         self._start_until = sent + self._lease_seconds - self._margin_seconds
         self._run_until = sent + self._lease_seconds + RUNS_ON_SECONDS
         buried = await self._store.bury_nodes(

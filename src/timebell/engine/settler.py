@@ -13,6 +13,7 @@ from timebell.db.pool import Database, Row, Session
 from timebell.engine.held import Entry, Held
 from timebell.engine.settling import (
     Settlement,
+    acquits,
     cancelled_meanwhile,
     end_columns,
     retry_columns,
@@ -77,6 +78,7 @@ class Settler:
         self._waiting: list[Settlement] = []
         self._stuck: list[tuple[float, Settlement]] = []
         self._writing: list[list[Settlement]] = []
+        self._acquitted: list[UUID] = []
         self.refused_count = 0
 
     def add(self, settlement: Settlement) -> None:
@@ -124,6 +126,9 @@ class Settler:
             async with self._database.connection() as session:
                 while groups:
                     await self._write(session, groups)
+                if self._acquitted:
+                    acquitted, self._acquitted = self._acquitted, []
+                    await self._store.acquit(session, ids=acquitted)
         except asyncpg.CheckViolationError as error:
             self._waiting[:0] = chain.from_iterable(groups)
             if error.sqlstate != _PARTITION_MISSING:
@@ -235,6 +240,8 @@ class Settler:
             if each.entry.id in self._suspects:
                 self._suspects.discard(each.entry.id)
                 self._on_suspect_over(each.entry)
+                if each.entry.id in settled and acquits(each):
+                    self._acquitted.append(each.entry.id)
         self._held.retire(each.entry for each in group)
         for each in group if len(ours) < len(group) else ():
             if each.entry.id not in settled:

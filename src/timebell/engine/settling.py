@@ -47,6 +47,7 @@ class Settlement:
     cursor: str | None = None
     started_at: datetime | None = None
     is_cut_off: bool = False
+    is_given_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +201,13 @@ def end_unstarted(entry: Entry, state: JobState, reason: str) -> Settlement:
         tried=entry.row["attempt"],
         is_cut_off=state == "cancelled",
     )
+
+
+def acquits(settlement: Settlement) -> bool:
+    """Whether the attempt of a suspect came to an end of its own: it is not what its nodes died of."""
+    if not settlement.entry.row["crash_count"]:
+        return False
+    return settlement.started_at is not None and not settlement.is_given_back
 
 
 def snooze_unstarted(entry: Entry, until: datetime, reason: str) -> Settlement:

@@ -27,8 +27,8 @@ from timebell.engine.turnstiles import Probation, Solitude, Turnstile
 from timebell.kernel.app import Handler, Registry
 from timebell.kernel.destinations import Destinations
 from timebell.kernel.kinds_alive import KindsAlive
+from timebell.rules.suspicion import is_cause, must_be_alone
 
-_CRASHES_MAX = 3
 _CAUTIOUS_MAX = 16
 _SUSPECTS_MAX = 4
 
@@ -79,7 +79,7 @@ class Starter:
         self._cautious = Turnstile(_CAUTIOUS_MAX, places.share)
         self._transactional = Turnstile(transactional_max, places.share)
         self._threads = Turnstile(executor.thread_count, places.share)
-        # Who crashed twice runs alone: the third time decides, and a neighbour must not be the cause of it.
+        # Who crashed twice runs alone: from then on it counts, and a neighbour must not be the cause of it.
         self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
         self._fresh_since = 0.0
@@ -125,7 +125,7 @@ class Starter:
         is_simple = handler.is_async and handler.mode != "transactional"
         if not crash_count and not entry.is_cautious and is_simple:
             return not self._solitude.holds_back()
-        if crash_count == _CRASHES_MAX - 1:
+        if must_be_alone(crash_count):
             is_quiet = not (self._admitted_count or self.marking_count or len(self._attempts))
             return self._solitude.enter(entry, is_quiet=is_quiet)
         if self._solitude.holds_back():
@@ -272,7 +272,6 @@ class Starter:
                     session,
                     ids=[entry.id for entry in group],
                     version=group[0].version,
-                    suspicion=1 if group[0].is_cautious else 0,
                     fence=fence(group, group[0].incarnation) | visits(group),
                 )
         except asyncpg.LockNotAvailableError:
@@ -310,7 +309,7 @@ def _ending(entry: Entry, handler: Handler, now: datetime) -> Settlement | None:
         return end_unstarted(entry, "cancelled", "cancelled while it ran")
     if row["expires_at"] is not None and row["expires_at"] <= now:
         return end_unstarted(entry, "expired", "expired")
-    if row["crash_count"] >= _CRASHES_MAX:
+    if is_cause(row["crash_count"]):
         return end_unstarted(entry, "dead", f"its node died {row['crash_count']} times while it ran")
     if row["crash_count"] > 0 and handler.on_uncertain == "dead":
         return end_unstarted(entry, "dead", "uncertain: its node died while it ran")
@@ -326,7 +325,7 @@ def _is_cautious(entry: Entry, handler: Handler, until: datetime) -> bool:
 
 
 def _same_start(waiting: list[Entry]) -> list[Entry]:
-    """Those that can be marked in one statement with the first: the same version, life and suspicion."""
+    """Those that can be marked in one statement with the first: the same version and life."""
     first = waiting[0]
-    facts = (first.version, first.incarnation, first.is_cautious)
-    return [entry for entry in waiting if (entry.version, entry.incarnation, entry.is_cautious) == facts]
+    facts = (first.version, first.incarnation)
+    return [entry for entry in waiting if (entry.version, entry.incarnation) == facts]

@@ -12,6 +12,7 @@ from timebell.db.queries import load_queries
 from timebell.kernel.statements import Columns, Statements
 from timebell.rules.rate import STRETCH
 from timebell.rules.sharing import PERMITS_OUTLIVE_SECONDS
+from timebell.rules.suspicion import ALONE_FROM, CRASHES_MAX, STARTS_MAX
 
 # Whoever acts on slots of its own alone need not say that it visits none.
 _NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
@@ -126,14 +127,13 @@ class EngineStore(Statements):
         return rows[0] if rows else None
 
     async def start_jobs(
-        self, session: Session, *, ids: list[UUID], version: int, suspicion: int, fence: Mapping[str, object]
+        self, session: Session, *, ids: list[UUID], version: int, fence: Mapping[str, object]
     ) -> Sequence[Row]:
         return await self._run(
             session,
             "start_jobs",
             ids=ids,
             version=version,
-            suspicion=suspicion,
             **(_NO_VISITS | dict(fence)),
         )
 
@@ -186,11 +186,32 @@ class EngineStore(Statements):
         return await self._run(session, "retry_jobs", **columns, **(_NO_VISITS | dict(fence)))
 
     async def recover_jobs(
-        self, session: Session, *, ids: list[UUID], slots: list[int], epochs: list[int], incarnation: int
+        self,
+        session: Session,
+        *,
+        ids: list[UUID],
+        are_marked: list[bool],
+        slots: list[int],
+        epochs: list[int],
+        incarnation: int,
+        is_blind: bool,
     ) -> Sequence[Row]:
         return await self._run(
-            session, "recover_jobs", ids=ids, slots=slots, epochs=epochs, incarnation=incarnation
+            session,
+            "recover_jobs",
+            ids=ids,
+            are_marked=are_marked,
+            slots=slots,
+            epochs=epochs,
+            incarnation=incarnation,
+            is_blind=is_blind,
+            alone_from=ALONE_FROM,
+            crashes_max=CRASHES_MAX,
+            starts_max=STARTS_MAX,
         )
+
+    async def acquit(self, session: Session, *, ids: list[UUID]) -> None:
+        await self._run(session, "acquit", ids=ids)
 
     async def give_back_jobs(
         self,
@@ -198,7 +219,6 @@ class EngineStore(Statements):
         *,
         ids: list[UUID],
         versions: list[int],
-        crash_counts: list[int | None],
         incarnation: int,
     ) -> set[UUID]:
         rows = await self._run(
@@ -206,7 +226,6 @@ class EngineStore(Statements):
             "give_back_jobs",
             ids=ids,
             versions=versions,
-            crash_counts=crash_counts,
             incarnation=incarnation,
         )
         return {row["id"] for row in rows}

@@ -26,6 +26,7 @@ from timebell.engine.marks import LOOK_AGAIN_SECONDS, LostMarks
 from timebell.engine.node import Node
 from timebell.engine.places import Places
 from timebell.engine.reader import Reader
+from timebell.engine.recovery import recover
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
 from timebell.engine.starter import Starter
@@ -222,16 +223,9 @@ class Worker:
             await self._reader.read(session)
             self._note_strays()
             orphans, self._reader.orphans = self._reader.orphans, []
-            slots = sorted({row["slot"] for row in orphans} & self._node.owned.keys())
-            if not slots:
+            if not orphans:
                 return
-            rows = await self._store.recover_jobs(
-                session,
-                ids=sorted({row["id"] for row in orphans}),
-                slots=slots,
-                epochs=[self._node.owned[slot].epoch for slot in slots],
-                incarnation=self._node.incarnation,
-            )
+            rows = await recover(session, self._store, self._node, self._bell.registry, orphans)
         self.counters.recovered += len(rows)
         self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows)
         recovered = {row["id"] for row in rows}

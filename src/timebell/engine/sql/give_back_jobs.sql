@@ -1,10 +1,9 @@
--- Started and not begun: the mark is taken back as if it had never been made, and so is the crash that a careful start
--- counts, where it is known what stood there before. Those that come back still bear it, because a caller holds them.
+-- Started and not begun: the mark is taken back as if it had never been made. Those that come back still bear it, because
+-- a caller holds them.
 WITH back AS (
     UPDATE timebell.jobs j
-    SET started_by = NULL, started_at = NULL, attempt = j.attempt - 1, version = j.version + 1,
-        crash_count = coalesce(g.crash_count, j.crash_count)
-    FROM unnest(:ids::uuid[], :versions::integer[], :crash_counts::smallint[]) AS g(id, version, crash_count)
+    SET started_by = NULL, started_at = NULL, attempt = j.attempt - 1, version = j.version + 1
+    FROM unnest(:ids::uuid[], :versions::integer[]) AS g(id, version)
     WHERE j.id = g.id AND j.version = g.version AND j.started_by = :incarnation::bigint
         AND j.id = ANY(ARRAY(
             SELECT f.id FROM timebell.jobs f WHERE f.id = ANY(:ids::uuid[]) ORDER BY f.id FOR UPDATE SKIP LOCKED))

@@ -3,7 +3,7 @@
 -- The lock timeout holds for this statement alone, also behind a pooler.
 UPDATE timebell.jobs j
 SET started_by = :incarnation::bigint, started_at = coalesce(:now::timestamptz, now()), version = j.version + 1,
-    attempt = j.attempt + 1, crash_count = greatest(j.crash_count, :suspicion::smallint)
+    attempt = j.attempt + 1
 WHERE j.id = ANY(:ids::uuid[]) AND j.version = :version::integer AND j.started_by IS NULL
     AND j.cancel_requested_at IS NULL AND j.id NOT IN (SELECT r.job_id FROM timebell.cancel_requests r)
     AND j.run_at <= coalesce(:now::timestamptz, now())
