@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Owner
+from tests.log_lines import kept_lines
 from timebell.db.pool import Database, Limits
 from timebell.engine import Engine
 from timebell.kernel import App, Done, Handler, Job, Outcome, Registry, Snooze, Step, Timebell
+from timebell.kernel.insights import Insights
 from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
 
@@ -328,11 +330,23 @@ async def test_a_transaction_that_the_server_ends_for_being_idle_is_a_failed_att
     bell = Timebell(database, registry=Registry([app]), clock=clock)
     h = Harness(bell, Engine(bell), clock)
     await h.engine.begin()
+    insights = Insights(database, clock)
     await enqueue(h, "t.think", max_attempts=2)
+    with kept_lines() as lines:
+        await h.run_due()
+    (waiting,) = (await insights.jobs("default")).lines
     await h.advance(3 * MINUTE)
+    journey = await insights.journey("default", waiting.id)
     await h.engine.stop()
     await bell.close()
     await database.close()
     assert ran == 2
+    assert journey is not None
     (end,) = await owner.log("dead")
-    assert end["error"].startswith("its transaction was idle for too long, or lost its connection; do what")
+    (dead,) = await owner.rows("SELECT error FROM timebell.dead_jobs")
+    (line,) = [line for line in lines if line["event"] == "an attempt failed"]
+    for error in (line["error"], waiting.error, journey.job.error, end["error"], dead["error"]):
+        assert error is not None
+        assert error.startswith(
+            "its transaction was idle for too long, or lost its connection; do what takes long"
+        )

@@ -38,7 +38,8 @@ class Handler:
     `external`, unless you choose another: it may reach outside, so the start is marked first, what was answered
     `cancelled` does not start, and a crash in between is known as uncertain; `on_uncertain` says whether to try again,
     which is the default, or to wait for an operator.
-    `transactional`: effect and completion are one transaction on `job.tx`; the effect happens exactly once.
+    `transactional`: effect and completion are one transaction on `job.tx`; the effect happens exactly once. The
+    database ends one that is idle for two thirds of a lease, or twenty seconds, and the attempt has failed.
     `plain`, for speed: nothing is written before it runs, so that it may still begin up to two seconds after its
     cancel, and run again after a crash.
 
