@@ -65,7 +65,7 @@ async def test_handlers_that_hang_delay_nobody_else(
     database_url: TestDatabase, mode: Mode, urgency: str
 ) -> None:
     hanging = Hanging(mode)
-    async with harness(database_url.url, [hanging.app()]) as h:
+    async with harness(database_url.url, [hanging.app()], pool_size=10) as h:
         await h.engine.beat()
         await enqueue(h, "hangs", "t.hang", HANGING, urgency=urgency)
         at_most = 5 if mode == "transactional" else 90
