@@ -208,6 +208,23 @@ async def test_a_node_that_stood_still_takes_no_further_step_under_a_permit_that
         assert await drained(moved, frozen, other)
 
 
+@pytest.mark.req("U-8")
+async def test_a_node_that_wakes_takes_nothing_to_its_next_life_that_others_run_by_now(
+    moved: Cluster,
+) -> None:
+    """Its first act is to begin that life, before it has looked at what runs."""
+    async with works() as work:
+        frozen, other = await two_nodes(moved, work)
+        await live(moved, LEASE + GRACE + MOMENT, other, step=timedelta(seconds=1))
+        await read_all(other)
+        await other.passes_until(lambda: work.begun["b"] == LIMIT)
+        await frozen.engine.beat()
+        await work.step("a")
+        assert (work.steps["a"], work.running["a"]) == (0, 0)
+        await work.end()
+        assert await drained(moved, frozen, other)
+
+
 async def drained(cluster: Cluster, *nodes: ClusterNode) -> bool:
     for _ in range(100):
         await live(cluster, MOMENT, *nodes)

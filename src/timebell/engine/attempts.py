@@ -191,7 +191,7 @@ class Attempts:
         if now < self._next_watch:
             return
         self._next_watch = now + _WATCH_SECONDS
-        may_run_on = self._may_run_on()
+        self.call_off()
         for running in list(self.running.values()):
             activity = running.activity
             if activity is None or running.has_timed_out or running.has_answered:
@@ -199,9 +199,16 @@ class Attempts:
             if running.deadline <= now:
                 running.has_timed_out = True
                 activity.cancel()
-            elif running.is_permitted and not may_run_on and not running.interruption:
+
+    def call_off(self) -> None:
+        """Interrupt what runs under a permit that others may have by now."""
+        if self._may_run_on():
+            return
+        for running in list(self.running.values()):
+            is_over = running.interruption or running.has_timed_out or running.has_answered
+            if running.is_permitted and running.activity is not None and not is_over:
                 running.interruption = _NO_PERMIT
-                activity.cancel()
+                running.activity.cancel()
 
     def _objection(self, running: Running) -> asyncio.CancelledError | None:
         """Why what runs under a permit must not take another step, if so; told once, and what it does then is its end.

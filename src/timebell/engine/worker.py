@@ -275,6 +275,8 @@ class Worker:
         self.woken.set()
 
     def slots_lost(self) -> None:
+        # Before the next life begins, in which it might go on.
+        self.attempts.call_off()
         self.slots_leaving(_EVERY_SLOT)
         self._limits.lost()
 
