@@ -2,7 +2,8 @@
 -- Lists are of one tenant, and the wall between tenants hides the rows of others without counting them. So the indexes that lists
 -- go along lead with the tenant: beside others with millions of rows, a tenant with a few looks at a few.
 --
--- On a large table in use, build these beforehand, under the same names, with CREATE INDEX CONCURRENTLY.
+-- On a large table in use, build these beforehand, under the same names, with CREATE INDEX CONCURRENTLY; only the log,
+-- which is partitioned, cannot have that.
 
 CREATE INDEX IF NOT EXISTS jobs_tenant ON timebell.jobs (tenant, id);
 CREATE INDEX IF NOT EXISTS events_tenant ON timebell.events (tenant, id);
