@@ -164,7 +164,7 @@ def _truth(life: Life, facts: Facts, lease: timedelta) -> Iterator[tuple[str, st
                 yield "truth", "answered cancelled while it ran"
             case "too_late" | "undecided" if life.state in UNFINISHED:
                 yield "truth", f"answered {cancel.answer}, and in the end {life.state}"
-            case "too_late" if (again := _tried_again(life, cancel)) is not None:
+            case "too_late" if (again := _tried_again(life, cancel, facts, lease)) is not None:
                 yield "truth", f"answered too_late, and begun again at {again.isoformat()}"
             case "too_late" if not life.starts and not facts.faults:
                 yield "truth", "answered too_late, and no handler ever began"
@@ -193,13 +193,22 @@ def _was_running(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> 
     return False
 
 
-def _tried_again(life: Life, cancel: Record) -> datetime | None:
-    """When an attempt began after the one that was running as the cancel was answered, of the same due instant."""
+def _tried_again(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> datetime | None:
+    """When an attempt began after the one that was running as the cancel was answered, of the same due instant.
+
+    Where the last one that had begun was cut off before, the one that ran may have been marked and not have begun yet.
+    """
     before = [each for each in life.starts if each.invoked_at < cancel.invoked_at]
     if not before or any(before[-1].invoked_at <= end.invoked_at <= cancel.ends_at for end in life.ends):
         return None
-    later = [each for each in life.starts if each.invoked_at > cancel.ends_at]
-    return next((each.invoked_at for each in later if each.due_at == before[-1].due_at), None)
+    last = before[-1]
+    later = [
+        each.invoked_at
+        for each in life.starts
+        if each.invoked_at > cancel.ends_at and each.due_at == last.due_at
+    ]
+    is_cut_off = facts.is_hit(last.node, last.invoked_at, cancel.invoked_at, lease)
+    return next(iter(later[1:] if is_cut_off else later), None)
 
 
 def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:

@@ -185,6 +185,15 @@ KEPT: dict[str, list[Record]] = {
         end(minute=13),
         final(minute=13),
     ],
+    "truth: too late for the attempt after one that its node died of": [
+        enqueue(),
+        start(),
+        fault("kill", 11),
+        cancel(13, "too_late"),
+        start(minute=13.1, node="b"),
+        end(minute=14, node="b"),
+        final(minute=14),
+    ],
     "truth: undecided, and cancelled when it was free": [
         enqueue(),
         cancel(9, "undecided"),
@@ -196,18 +205,18 @@ KEPT: dict[str, list[Record]] = {
         fault("kill", 10.6),
         final(minute=12, state="cancelled"),
     ],
-    "buried: alone, three times": [
+    "buried: five times, alone in the end": [
         enqueue(),
         *(
             each
-            for minute in (10, 20, 30)
+            for minute in (10, 15, 20, 25, 30)
             for each in (start(minute=minute), fault("kill", minute + 1), fault("kill", minute + 1, node="b"))
         ),
         final(minute=35, state="dead"),
     ],
-    "buried: marked three times, and its node died before it began": [
+    "buried: marked five times, and its node died before it began": [
         enqueue(),
-        *(fault("kill", minute) for minute in (10, 20, 30)),
+        *(fault("kill", minute) for minute in (10, 15, 20, 25, 30)),
         final(minute=35, state="dead"),
     ],
 }
@@ -323,6 +332,20 @@ BROKEN: list[tuple[str, list[Record]]] = [
             final(minute=13),
         ],
     ),
+    (
+        "truth",
+        [
+            enqueue(),
+            start(),
+            fault("kill", 11),
+            cancel(13, "too_late"),
+            start(minute=13.1, node="b"),
+            end(minute=14, answer="retry", node="b"),
+            start(minute=15, node="b"),
+            end(minute=16, node="b"),
+            final(minute=16),
+        ],
+    ),
     ("truth", [enqueue(), cancel(9, "already_final"), start(), end(), final()]),
     ("truth", [enqueue(), cancel(9, "not_found"), start(), end(), final()]),
     ("buried", [enqueue(), start(), fault("kill", 11), final(minute=12, state="dead")]),
@@ -330,7 +353,11 @@ BROKEN: list[tuple[str, list[Record]]] = [
         "buried",
         [
             enqueue(),
-            *(each for minute in (10, 20, 30) for each in (start(minute=minute), fault("kill", minute + 1))),
+            *(
+                each
+                for minute in (10, 15, 20, 25, 30)
+                for each in (start(minute=minute), fault("kill", minute + 1))
+            ),
             final(minute=35, state="dead"),
             record("start", "two", 29.9, due_at=at(29), mode="external", job_id="2"),
         ],

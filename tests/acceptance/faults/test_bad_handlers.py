@@ -113,7 +113,7 @@ async def revive_until_drained(stage: Stage, feeding: asyncio.Task[None]) -> int
 
 @pytest.mark.slow
 async def test_handlers_that_stop_the_loop_for_longer_than_a_lease(make_stage: MakeStage) -> None:
-    """The node cannot renew its lease meanwhile, so to the others it is dead. After three such times alone, so is the job."""
+    """The node cannot renew its lease meanwhile: to the others it is dead. After three times alone so is the job."""
     stage = make_stage(seed=35, lease_seconds=2.0)
     async with asking(stage.url, stage.owner_url, stage.history) as load:
         await stage.start("ada", "bob")
