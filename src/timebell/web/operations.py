@@ -106,7 +106,12 @@ class Operation:
                 400, "idempotency_key_required", "send the header Idempotency-Key with a value of your own"
             )
         if route.body is not None:
-            given["body"] = await self._read(request, call, raw)
+            read = partial(_body, route, request, raw)
+            # Of a large one it takes a while to find out what it says.
+            is_large = len(raw) > _LARGE_BYTES
+            given["body"] = (
+                await call.bell.aside.short.run(call.tenant, "requests", read) if is_large else read()
+            )
         if route.prepare is not None:
             given["prepared"] = await route.prepare(call, **given)
         await self._surface.quotas.look(call.tenant)
@@ -131,13 +136,6 @@ class Operation:
                 return await self._once(call, scope, given)
         except _DryRun as dry:
             return dry.answer
-
-    async def _read(self, request: Request, call: Call, raw: bytes) -> Any:
-        """What the body says. Of a large one it takes a while to find out."""
-        work = partial(_body, self._route, request, raw)
-        if len(raw) <= _LARGE_BYTES:
-            return work()
-        return await call.bell.aside.short.run(call.tenant, "requests", work)
 
     async def _effect(self, call: Call, given: dict[str, Any], *, is_dry: bool = False) -> Response:
         response = self._response(await self._route.run(call, **given))

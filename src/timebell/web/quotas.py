@@ -76,6 +76,8 @@ class _Tenant:
     read: Shared[None] = field(init=False)
     count: Shared[None] = field(init=False)
     limits: Mapping[str, int] = field(default_factory=dict)
+    # Whether it has a quota of something that has to be counted.
+    is_counted: bool = False
     read_at: float = _NEVER
     used: Counter[str] = field(default_factory=Counter)
     counted_at: float = _NEVER
@@ -101,13 +103,14 @@ class Quotas:
 
     async def requests_per_minute(self, tenant: str) -> int | None:
         """How often a tenant may call, all its keys together; None where there is no limit."""
-        return (await self._known(tenant)).limits.get("requests_per_minute")
+        known = self._fresh(tenant) or await self._known(tenant)
+        return known.limits.get("requests_per_minute")
 
     async def look(self, tenant: str) -> None:
         """Count again where the last count is old, and wait for it where little is left. Asked before a transaction
         opens, which may refuse by it."""
-        known = await self._known(tenant)
-        if not known.limits.keys() & _COUNTED.keys():
+        known = self._fresh(tenant) or await self._known(tenant)
+        if not known.is_counted:
             return
         age, is_near = self._now() - known.counted_at, known.is_near()
         good = max(_NEAR_SECONDS if is_near else _SECONDS, known.cost * _SHARE)
@@ -119,7 +122,7 @@ class Quotas:
     def check(self, tenant: str, written: Mapping[str, int]) -> None:
         """Refuse what would be more than the tenant may have."""
         known = self._tenants.get(tenant)
-        if known is None:
+        if known is None or not known.is_counted:
             return
         for name, number in _wanted(written).items():
             limit = known.limits.get(name)
@@ -134,7 +137,7 @@ class Quotas:
         """
         self.check(tenant, written)
         known = self._tenants.get(tenant)
-        if known is not None:
+        if known is not None and known.is_counted:
             known.used.update(_wanted(written))
 
     def near(self) -> Counter[str]:
@@ -163,6 +166,11 @@ class Quotas:
         limits = limits_of(tenant, self.defaults, own)
         return [Quota(name=name, limit=limits.get(name), used=None, is_own=name in own) for name in NAMES]
 
+    def _fresh(self, tenant: str) -> _Tenant | None:
+        """What was read lately, which is so for nearly every request."""
+        known = self._tenants.get(tenant)
+        return known if known is not None and self._now() - known.read_at < _LIMITS_SECONDS else None
+
     async def _known(self, tenant: str) -> _Tenant:
         known = self._tenants.get(tenant)
         if known is None:
@@ -183,6 +191,7 @@ class Quotas:
             async with self._bell.database.connection() as session:
                 own = await self._store.read_quotas(session, tenant=tenant)
         known.limits = limits_of(tenant, self.defaults, own)
+        known.is_counted = not known.limits.keys().isdisjoint(_COUNTED)
         known.read_at = began
 
     async def _count(self, tenant: str, known: _Tenant) -> None:
