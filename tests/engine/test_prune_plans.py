@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest_asyncio
 
 from tests.engine.support import Owner
+from tests.query_plans import nodes
 from timebell.db.queries import Query, load_queries
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
@@ -101,12 +102,6 @@ GIVEN: Mapping[str, object] = {
 async def crowded(owner: Owner) -> Owner:
     await owner.connection.execute(FILL)
     return owner
-
-
-def nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes(child)
 
 
 async def explained(owner: Owner, query: Query) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
 from uuid import UUID
 
 import asyncpg
 import orjson
 import pytest
 
+from tests.query_plans import nodes
 from tests.store.support import StillClock, Tables
 from timebell.db.pool import Database
 from timebell.errors import InvalidInput
@@ -157,9 +156,3 @@ async def test_it_is_read_along_the_index(
             assert "ROW(" in condition
         assert not any(node["Node Type"] == "Sort" for node in nodes(plan))
     await admin.close()
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes(child)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import asyncpg
@@ -10,6 +10,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from tests.query_plans import nodes
 from tests.store.insights_support import enqueue, log
 from tests.store.support import NOW, StillClock, Tables
 from timebell.db.pool import Database, Row, Session
@@ -81,12 +82,6 @@ class Planned:
         generic = await self._owner.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned {anything}")
         await self._owner.execute("DEALLOCATE planned")
         return [("custom", orjson.loads(custom)[0]["Plan"]), ("generic", orjson.loads(generic)[0]["Plan"])]
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes(child)
 
 
 @pytest_asyncio.fixture

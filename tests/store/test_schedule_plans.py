@@ -9,9 +9,9 @@ import asyncpg
 import orjson
 import pytest
 
+from tests.query_plans import nodes
 from tests.store.schedule_support import call, create, local, step
 from tests.store.support import NOW, Tables
-from tests.store.test_insights_plans import nodes
 from timebell.db.pool import AsyncpgSession, Row
 from timebell.db.queries import Query
 from timebell.kernel import Timebell

@@ -22,6 +22,7 @@ import orjson
 import pytest
 from pydantic.fields import FieldInfo
 
+from tests.query_plans import nodes
 from tests.web.support import OTHER, Site
 from timebell.db.pool import AsyncpgSession, Row
 from timebell.db.queries import Query
@@ -119,16 +120,10 @@ class Looked:
     buffers: int
 
 
-def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
 def _looked(query: Query, how: str, explained: str) -> Looked:
     plan = orjson.loads(explained)[0]["Plan"]
     rows = 0.0
-    for node in _nodes(plan):
+    for node in nodes(plan):
         if "Relation Name" in node:
             passed = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
             rows += sum(node.get(each, 0) for each in passed) * node["Actual Loops"]

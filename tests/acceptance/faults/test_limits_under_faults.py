@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -14,7 +16,7 @@ from tests.acceptance.faults.conftest import MakeStage
 from tests.acceptance.faults.load import MODES, Load, Owed, asking
 from tests.acceptance.faults.measures import busiest_second, longest_still, most_at_once
 from tests.acceptance.faults.proxy import Proxy
-from tests.acceptance.faults.servers import served
+from tests.acceptance.faults.servers import Server, served
 from tests.acceptance.faults.stage import Stage
 from tests.history import Mode
 from tests.history import load as load_history
@@ -23,6 +25,26 @@ NODES = ("ada", "bob", "cem")
 RATE = 200
 CONCURRENCY = 5
 How = Literal["plain", "external", "transactional", "thread"]
+
+
+@asynccontextmanager
+async def behind_proxy(
+    make_stage: MakeStage, place: Path, *, seed: int, **settings: str
+) -> AsyncIterator[tuple[Server, Proxy, Stage]]:
+    """Nodes that reach their server through a proxy, which can cut them off."""
+    async with served(place / "server") as server, Proxy("127.0.0.1", server.port) as proxy:
+        yield (
+            server,
+            proxy,
+            make_stage(
+                seed=seed,
+                url=server.url(port=proxy.port),
+                owner_url=server.url("owner"),
+                admin_url=server.url("admin"),
+                lease_seconds=3.0,
+                **settings,
+            ),
+        )
 
 
 async def backlog(load: Load, how: How, count: int, **payload: int) -> datetime:
@@ -74,18 +96,7 @@ async def test_no_second_holds_more_starts_than_the_rate(
     make_stage: MakeStage, place: Path, how: How, is_disturbed: bool
 ) -> None:
     seconds = 30
-    async with (
-        served(place / "server") as server,
-        Proxy("127.0.0.1", server.port) as proxy,
-    ):
-        stage = make_stage(
-            seed=80,
-            url=server.url(port=proxy.port),
-            owner_url=server.url("owner"),
-            admin_url=server.url("admin"),
-            lease_seconds=3.0,
-            TIMEBELL_THREADS="32",
-        )
+    async with behind_proxy(make_stage, place, seed=80, TIMEBELL_THREADS="32") as (server, proxy, stage):
         async with asking(server.url(), stage.owner_url, stage.history) as load:
             late = await backlog(load, how, RATE * (seconds + 15))
             await stage.start(*NODES)
@@ -145,17 +156,7 @@ async def stop_kill_and_cut(stage: Stage, proxy: Proxy, seconds: float) -> None:
 async def test_no_more_than_the_concurrency_run_at_once(make_stage: MakeStage, place: Path) -> None:
     """Whoever stood still takes no step under a permit that others have by then."""
     seconds = 40
-    async with (
-        served(place / "server") as server,
-        Proxy("127.0.0.1", server.port) as proxy,
-    ):
-        stage = make_stage(
-            seed=81,
-            url=server.url(port=proxy.port),
-            owner_url=server.url("owner"),
-            admin_url=server.url("admin"),
-            lease_seconds=3.0,
-        )
+    async with behind_proxy(make_stage, place, seed=81) as (server, proxy, stage):
         async with asking(server.url(), stage.owner_url, stage.history) as load:
             await stage.start(*NODES)
             now = datetime.now(UTC)

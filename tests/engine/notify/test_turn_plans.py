@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.engine.support import Owner
+from tests.query_plans import nodes
 from timebell.db.queries import load_queries
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
@@ -39,12 +40,6 @@ GIVEN: Mapping[str, Mapping[str, object]] = {
 async def crowded(owner: Owner) -> Owner:
     await owner.connection.execute(FILL)
     return owner
-
-
-def nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from nodes(child)
 
 
 async def plan_of(owner: Owner, name: str) -> Mapping[str, Any]:
