@@ -208,10 +208,16 @@ async def test_the_trail_is_gone_along_in_stretches(
         pass
     await record(bell, 1)
     fresh = Audit(database, clock)
-    seen = [(await fresh.seal(), fresh.has_more)]
+    assert (await fresh.seal(), fresh.has_more) == (1, True)
     await record(bell, 3)
-    seen += [(await fresh.seal(), fresh.has_more) for _ in range(4)]
-    assert seen == [(1, True), (2, True), (1, True), (0, False), (0, False)]
+    # How many of the three it is depends on whether a transaction elsewhere in the cluster still keeps the place before
+    # them open.
+    added = await fresh.seal()
+    assert added and fresh.has_more
+    looks = 0
+    while fresh.has_more and (looks := looks + 1) < 10:
+        added += await fresh.seal()
+    assert (added, fresh.has_more, await fresh.seal()) == (3, False, 0)
     assert (await fresh.verify()).is_whole
 
 
