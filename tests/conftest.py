@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import hypothesis.core
 import pytest
 import pytest_asyncio
 
+from tests.daily import VARIABLE, daily_seed, pin_seed
 from timebell.db.embedded import EmbeddedServer
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
 pytest_plugins = ["timebell.testing.fixtures"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried on other examples each day; `--hypothesis-seed` and `derandomize` go before that."""
+    seed = pin_seed()
+    if config.getoption("--hypothesis-seed") is None:
+        hypothesis.core.global_force_seed = seed  # type: ignore[assignment]
+
+
+def pytest_report_header() -> str:
+    return f"seed of the day: {VARIABLE}={daily_seed()}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Where something failed the seed stands beside it, even if the header was not asked for."""
+    if exitstatus == pytest.ExitCode.TESTS_FAILED:
+        terminalreporter.write_line(f"To play these examples again: {VARIABLE}={daily_seed()}")
 
 
 @pytest.fixture(scope="session")
