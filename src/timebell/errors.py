@@ -82,7 +82,7 @@ class UnknownKind(InvalidInput):
 
 
 class UnknownQueue(InvalidInput):
-    """No queue of this name was declared; add `Queue(name=...)` to an App that this process loads."""
+    """No queue of this name was declared; add `Queue(name=...)` to an App, or the queue to the settings."""
 
 
 class UnknownTimezone(InvalidInput):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.clock import Chance
+from timebell.config import QueueSettings
 from timebell.db.pool import Database
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Registry, Timebell
@@ -238,6 +239,19 @@ async def test_five_at_once_over_three_nodes_is_five_at_every_moment(cluster: Cl
     assert len(starts.at) == len(starts.begun) == 200
     assert starts.most_running == 5
     assert min(node.engine.worker.counters.done for node in nodes) > 20, "a node went without"
+
+
+@pytest.mark.req("U-8")
+async def test_a_limit_of_the_settings_holds_in_the_place_of_the_apps(cluster: Cluster) -> None:
+    starts = Starts(cluster.clock)
+    limits = (QueueSettings(name="q", concurrency=2),)
+    node = await cluster.node([starts.app(Queue(name="q", concurrency=9))], queues=limits)
+    await enqueue(node, 20)
+    starts.until = asyncio.Event()
+    await begin_some([node], starts, 2)
+    starts.until.set()
+    await node.run_due()
+    assert (len(starts.at), starts.most_running) == (20, 2)
 
 
 @pytest.mark.req("U-8")

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.store.support import APP, HOUR, NOW, StillClock, Tables
-from timebell.config import Settings
+from timebell.config import QueueSettings, Settings
 from timebell.db.pool import Database
 from timebell.errors import (
     DatabaseError,
@@ -408,6 +408,25 @@ async def test_the_last_declaration_of_a_queue_counts(
         "office.book": 65_536,
         "office.post": 65_536,
     }
+
+
+async def test_limits_of_the_settings_are_declared_in_the_place_of_the_apps(
+    bell: Timebell, database: Database, tables: Tables
+) -> None:
+    limits = (
+        QueueSettings(name="mail", rate_per_second=50),
+        QueueSettings(name="alone", rate_per_second=2, concurrency=1),
+    )
+    await Timebell(database, registry=Registry([APP]), settings=Settings(queues=limits)).declare()
+    rows = await tables.rows(
+        "SELECT name, rate_per_second, burst, concurrency FROM timebell.queues WHERE name IN ('mail', 'alone')"
+        " ORDER BY name"
+    )
+    assert [tuple(row.values()) for row in rows] == [("alone", 2.0, 1, 1), ("mail", 50.0, 1, None)]
+    async with bell.transaction() as tx:
+        await bell.enqueue(tx, "office.ring", queue="alone")
+    await Timebell(database, registry=Registry([APP])).declare()
+    assert await tables.value("SELECT rate_per_second FROM timebell.queues WHERE name = 'mail'") == 5.0
 
 
 @pytest.mark.req("U-15")

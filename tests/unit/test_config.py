@@ -82,6 +82,7 @@ OTHERS: dict[str, Any] = {
     "providers": (),
     "demo": None,
     "node_name": None,
+    "queues": (),
     "retry_delays_seconds": (60.0, 300.0, 900.0),
     "log_level": "info",
     "log_format": "console",

@@ -12,6 +12,7 @@ from timebell.config.providers import (
     WebhookSettings,
     WebPushSettings,
 )
+from timebell.config.queues import QueueSettings
 from timebell.config.reading import FILE_BYTES_MAX, load_settings
 from timebell.config.rules import HIDDEN, Rule, mask_url, rules_of
 from timebell.config.settings import RULES, SettingLine, Settings, explain
@@ -25,6 +26,7 @@ __all__ = [
     "InfobipSettings",
     "LogSettings",
     "ProviderSettings",
+    "QueueSettings",
     "ResendSettings",
     "Rule",
     "SendGridSettings",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from timebell.config.providers import ProviderSettings, provider_tables
+from timebell.config.queues import QueueSettings, queue_tables
 from timebell.config.rules import (
     Shown,
     choice,
@@ -144,6 +145,7 @@ class Settings:
     tenant_share: float = number(
         0.9, 0.1, 1, "of the places", "The part of its running places that a node gives to one tenant alone."
     )
+    queues: tuple[QueueSettings, ...] = queue_tables("Limits of queues, before those that the apps bring.")
     threads: int = whole(8, 1, 256, "threads", "Threads for handlers that are not async.")
     batch: int = whole(1_000, 1, 5_000, "jobs", "Jobs started or finished in one statement at most.")
     read_ahead_seconds: float = number(1.0, 0.05, 60, "seconds", "How long before its time a job is read.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
 from timebell.kernel.outcomes import Outcome
@@ -132,12 +134,38 @@ class Registry:
         self.handlers: Mapping[str, Handler] = MappingProxyType(handlers)
         self.guards: Mapping[str, GuardFunction] = MappingProxyType(guards)
         self.queues: Mapping[str, Queue] = MappingProxyType(queues)
+        self.unbrought: tuple[str, ...] = ()
+
+    def limited(self, limits: Iterable[QueueSettings]) -> Registry:
+        """The same with limits that go before the apps' own; a queue that no app brings is there by them alone."""
+        queues = dict(self.queues)
+        for each in limits:
+            queues[each.name] = _limited(queues.get(each.name) or Queue(name=each.name), each)
+        limited = copy(self)
+        limited.queues = MappingProxyType(queues)
+        limited.unbrought = tuple(sorted(queues.keys() - self.queues.keys()))
+        return limited
 
     def handler(self, kind: str) -> Handler:
         try:
             return self.handlers[kind]
         except KeyError:
             raise UnknownKind(f"no handler is registered for {kind!r}; load the app that brings it") from None
+
+
+def _limited(queue: Queue, given: QueueSettings) -> Queue:
+    """What the settings do not speak of stays as it is."""
+    rate, concurrency = given.rate_per_second, given.concurrency
+    return replace(
+        queue,
+        rate=queue.rate if rate is None else None if rate == "none" else rate,
+        burst=queue.burst if given.burst is None else given.burst,
+        concurrency=queue.concurrency
+        if concurrency is None
+        else None
+        if concurrency == "none"
+        else concurrency,
+    )
 
 
 def _add(

@@ -64,8 +64,8 @@ class Timebell:
         tallies: Tallies | None = None,
     ) -> None:
         self.database = database
-        self.registry = registry or Registry()
         self.settings = settings or Settings()
+        self.registry = (registry or Registry()).limited(self.settings.queues)
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
         self.tallies = tallies or Tallies()

@@ -8,6 +8,9 @@ from timebell.kernel.app import Registry
 from timebell.kernel.kinds_alive import KindsAlive
 from timebell.kernel.models import check_queue
 from timebell.kernel.store import Store
+from timebell.logs import Logger
+
+log = Logger("timebell.catalogue")
 
 _REMEMBERED_MAX = 10_000
 
@@ -23,6 +26,12 @@ class Catalogue:
         self._queues = set(registry.queues)
 
     async def declare(self, session: Session, payload_bytes_max: int) -> None:
+        if self._registry.unbrought:
+            # Most often this is a name that was misspelt.
+            log.info(
+                "the settings have queues that no app brings; jobs get there by name alone",
+                queues=list(self._registry.unbrought),
+            )
         queues = sorted(self._registry.queues.values(), key=lambda queue: queue.name)
         handlers = sorted(self._registry.handlers.items())
         await self._store.declare_queues(
@@ -71,6 +80,9 @@ class Catalogue:
             return
         if await self._store.read_queue(session, name=queue) is None:
             shown = f"{queue!r:.100}"
-            raise UnknownQueue(f"{shown} was not declared; add Queue(name={shown}) to an App", field="queue")
+            raise UnknownQueue(
+                f"{shown} was not declared; add Queue(name={shown}) to an App, or the queue to the settings",
+                field="queue",
+            )
         if len(self._queues) < _REMEMBERED_MAX:
             self._queues.add(queue)
