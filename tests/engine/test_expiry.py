@@ -188,7 +188,7 @@ async def test_jobs_that_are_overdue_run_oldest_first_and_no_more_at_once_than_a
     assert max(at_once) == 100
 
 
-@pytest.mark.req("J-0.5")
+@pytest.mark.req("U-3")
 async def test_a_delayed_job_is_cancelled_by_the_id_that_was_given_for_it(
     database_url: TestDatabase, owner: Owner
 ) -> None:

@@ -211,7 +211,7 @@ async def test_what_a_transactional_run_did_before_it_went_on_is_kept(
     assert await owner.value("SELECT array_agg(number ORDER BY number) FROM public.paid") == list(range(30))
 
 
-@pytest.mark.req("J-14.7", "J-14.9")
+@pytest.mark.req("J-14.9")
 async def test_a_batch_that_fails_is_halved(database_url: TestDatabase, owner: Owner) -> None:
     """A hundred at a time; what fails for its size gets through at a quarter of it."""
     sizes: list[tuple[int, int]] = []
@@ -231,7 +231,7 @@ async def test_a_batch_that_fails_is_halved(database_url: TestDatabase, owner: O
     assert len(await owner.log("done")) == 1
 
 
-@pytest.mark.req("J-14.8")
+@pytest.mark.req("U-18")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_hundred_and_twenty_searches_are_made_fifty_at_a_time(
     database_url: TestDatabase, mode: Any

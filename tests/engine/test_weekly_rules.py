@@ -140,7 +140,7 @@ async def test_a_year_of_weekly_rules_is_due_at_their_wall_times_and_at_no_other
     }
 
 
-@pytest.mark.req("J-1.2", "J-1.4")
+@pytest.mark.req("U-13")
 async def test_what_is_due_enqueues_for_whom_it_concerns_at_that_instant(
     database_url: TestDatabase, bookings: Owner
 ) -> None:

@@ -26,7 +26,7 @@ async def cancel(bell: Timebell, *, tenant: str = "default", **options: Any) -> 
         return [(answer.answer, answer.state) for answer in await bell.cancel(tx, **options)]
 
 
-@pytest.mark.req("U-3", "U-20", "S-4.1")
+@pytest.mark.req("U-3", "U-20")
 async def test_what_has_not_started_is_cancelled(bell: Timebell, tables: Tables) -> None:
     id = await enqueue(bell, subject="meeting:1", key="k", correlation_id="c-1", payload={"n": 1})
     async with bell.transaction() as tx:
@@ -40,7 +40,7 @@ async def test_what_has_not_started_is_cancelled(bell: Timebell, tables: Tables)
     assert (counts["jobs"], counts["job_keys"], counts["job_log"]) == (0, 0, 1)
 
 
-@pytest.mark.req("U-3", "S-4.3")
+@pytest.mark.req("U-3")
 async def test_a_second_cancel_finds_it_final(bell: Timebell, tables: Tables) -> None:
     id = await enqueue(bell)
     assert await cancel(bell, id=id) == [("cancelled", "cancelled")]
@@ -62,7 +62,7 @@ async def test_what_runs_is_told_and_not_taken_back(
     assert await tables.log(id) == []
 
 
-@pytest.mark.req("U-3", "S-4.3")
+@pytest.mark.req("U-3")
 @pytest.mark.parametrize("state", ["done", "dead", "expired", "skipped"])
 async def test_what_has_ended_answers_with_its_state(bell: Timebell, tables: Tables, state: str) -> None:
     id = await enqueue(bell)
@@ -291,7 +291,7 @@ async def test_the_wait_leaves_the_limits_of_the_transaction_alone(bell: Timebel
         assert await tx.connection.fetchval("SHOW lock_timeout") == "1234ms"
 
 
-@pytest.mark.req("S-4.2")
+@pytest.mark.req("U-3")
 @pytest.mark.parametrize("is_finished", [False, True])
 async def test_a_cancel_waits_a_little_for_who_holds_the_job(
     bell: Timebell, tables: Tables, is_finished: bool

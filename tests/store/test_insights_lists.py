@@ -300,7 +300,7 @@ async def test_looking_never_stops_between_two_entries_of_a_job(
     assert [line.id for page in pages for line in page] == made[::-1]
 
 
-@pytest.mark.req("U-15", "A-8.1")
+@pytest.mark.req("U-15")
 async def test_one_job_is_found_wherever_it_is(insights: Insights, tables: Tables) -> None:
     pending = await enqueue(tables, tenant="a", due_at=NOW + HOUR)
     dead = await bury(tables, tenant="a", reason="out of attempts")
@@ -319,7 +319,7 @@ async def test_one_job_is_found_wherever_it_is(insights: Insights, tables: Table
         assert await insights.journey("b", id) is None
 
 
-@pytest.mark.req("U-15", "A-8.1")
+@pytest.mark.req("U-15")
 @pytest.mark.parametrize(
     "state", ["unfinished", "pending", "running", "finished", "done", "dead", "cancelled"]
 )

@@ -85,7 +85,7 @@ async def watched(database_url: TestDatabase) -> AsyncIterator[Watched]:
     await reader.close()
 
 
-@pytest.mark.req("U-16", "S-6.2", "R-9.2")
+@pytest.mark.req("U-16", "R-9.2")
 async def test_every_name_of_the_specification_is_there_from_the_start(watched: Watched) -> None:
     found = await watched.read()
     for name in NAMES:
@@ -152,7 +152,7 @@ async def test_what_was_not_committed_is_not_counted(watched: Watched) -> None:
     assert (await watched.read())["jobs_queued_total"] == {(): 1}
 
 
-@pytest.mark.req("S-6.2")
+@pytest.mark.req("U-16")
 async def test_what_is_cancelled_or_withdrawn_is_counted(watched: Watched) -> None:
     bell, due_at = watched.harness.bell, watched.harness.clock.now + MINUTE
     job = await watched.enqueue(due_at=due_at)

@@ -41,7 +41,7 @@ async def test_a_number_that_is_refused_leads_to_mail(database_url: TestDatabase
     assert mails.taken == {EMAIL: 1}
 
 
-@pytest.mark.req("A-6.1", "A-7.1")
+@pytest.mark.req("A-6.1")
 async def test_what_is_unavailable_is_tried_four_times_and_then_failed(database_url: TestDatabase) -> None:
     provider = RecordingProvider()
     provider.answer(*[Unavailable(reason="busy")] * 9)

@@ -87,7 +87,6 @@ def answers(story: Story) -> list[tuple[str | None, str | None]]:
     return [(one.answer, one.reason) for delivery in story.deliveries for one in delivery.attempts]
 
 
-@pytest.mark.req("A-7.1")
 @everywhere
 async def test_with_keys_it_arrives_once(cluster: Cluster, owner: Owner, moment: Moment, place: str) -> None:
     provider = RecordingProvider(key_lifetime=timedelta(hours=24))

@@ -75,7 +75,6 @@ async def begin(s: Stage) -> Meetings:
     return meetings
 
 
-@pytest.mark.req("U-6")
 async def test_what_an_agenda_withdraws_leaves_the_digest(database_url: TestDatabase, owner: Owner) -> None:
     async with stage(database_url.url) as s:
         meetings = await begin(s)

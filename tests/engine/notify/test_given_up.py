@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-import pytest
-
 from tests.engine.notify.stage import EMAIL, TITLE, Owner, Stage, stage
 from timebell.kernel import App, Job
 from timebell.notify import Digest, Route, TemplateDraft, Text, Unavailable, Uncertain
@@ -51,7 +49,6 @@ async def revive(s: Stage, id: UUID) -> None:
         assert await s.harness.bell.revive(tx, ids=[id]) == [id]
 
 
-@pytest.mark.req("A-7.1")
 async def test_what_died_was_given_up_until_it_is_revived(database_url: TestDatabase, owner: Owner) -> None:
     guard, provider = Guard(), RecordingProvider()
     async with stage(database_url.url, [provider], apps=[guard.app]) as s:

@@ -92,7 +92,6 @@ async def test_a_delivery_says_where_it_went_what_it_said_and_how_it_fared(
     assert delivery.attempts[0].detail["said"] == "busy"
 
 
-@pytest.mark.req("A-7.1")
 async def test_how_far_it_has_come_can_be_seen_at_every_moment(database_url: TestDatabase) -> None:
     provider = RecordingProvider()
     async with stage(database_url.url, [provider]) as s:

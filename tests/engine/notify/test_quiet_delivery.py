@@ -155,7 +155,7 @@ async def remind(s: Stage, **options: Any) -> AgendaDiff:
         return await s.harness.bell.set_agenda(tx, subject="meeting:1", anchor=MEETING, steps=steps)
 
 
-@pytest.mark.req("U-6")
+@pytest.mark.req("U-12")
 @pytest.mark.parametrize("again_at", [EARLY + 30 * SECOND, EARLY + 3 * HOUR, DUE + MINUTE])
 @pytest.mark.parametrize("late", ["skip", "run"])
 async def test_what_came_early_does_not_come_again_with_its_agenda(

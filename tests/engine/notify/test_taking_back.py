@@ -49,7 +49,6 @@ def sent_at(provider: RecordingProvider) -> list[datetime | None]:
     return [parcel.attempted_at for parcel in provider.parcels]
 
 
-@pytest.mark.req("A-7.1")
 async def test_an_apps_own_job_about_the_subject_is_left_alone(database_url: TestDatabase) -> None:
     ran: list[UUID] = []
     app = App(name="t", handlers={"t.act": lambda job: ran.append(job.id)})
@@ -63,7 +62,6 @@ async def test_an_apps_own_job_about_the_subject_is_left_alone(database_url: Tes
         assert ran == [job.id]
 
 
-@pytest.mark.req("A-7.1")
 @pytest.mark.parametrize(
     "hold",
     ["held_due", "held_quiet_hours", "held_capped", "held_rate", "held_retry", "template_incomplete"],
@@ -188,7 +186,6 @@ async def test_a_run_that_was_cancelled_begins_nothing_else(
     assert (len(first.parcels), second.parcels) == (1, [])
 
 
-@pytest.mark.req("A-6.5")
 async def test_an_agenda_that_is_cleared_tells_nothing_more(database_url: TestDatabase) -> None:
     provider = RecordingProvider()
     async with stage(database_url.url, [provider]) as s:

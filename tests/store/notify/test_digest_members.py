@@ -74,7 +74,7 @@ async def test_it_waits_until_a_little_after_the_digest_closes(bell: Timebell) -
         assert (waiting.digest_id, waiting.look_at) == (first.digest_id, CLOSES_AT + again)
 
 
-@pytest.mark.req("U-6")
+@pytest.mark.req("U-3")
 async def test_what_is_taken_back_before_it_closes_is_not_told(bell: Timebell, tables: Tables) -> None:
     notify = Notify(bell)
     digest_id = await joined(bell, "post:1", "post:2", "post:3", "post:4")
