@@ -20,7 +20,7 @@ up: $(READY) ## Run Timebell on its own PostgreSQL
 	exec $(BIN)/timebell up $(ARGS)
 
 # Three at once on two processors: some of the tests wait for processes of their own.
-test: lint ## Run the checks and every test that is not slow
+test: lint packages ## Run the checks and every test that is not slow
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
 test-all: lint packages ## Run the checks and every test, the slow ones too
@@ -35,20 +35,22 @@ faults: $(READY) packages ## Kill, stop and starve real processes, and write wha
 	$(if $(ARGS),cat build/faults.jsonl,$(BIN)/python -m tests.acceptance.faults.results build/faults.jsonl); \
 	exit $$status
 
-# What the fault tests inject with. Without it they say what is missing and are skipped, so this never fails. Debian
-# starts what it installs, unless the run level says that the machine is not in use.
+# What tests need besides. Without it they say what is missing and are skipped, so this never fails, and does not wait
+# long where nothing can be fetched. Debian starts what it installs, unless the run level says that the machine is not in
+# use.
 PACKAGES := pgbouncer faketime prometheus chromium
 
-packages: ## Install the Debian packages that the slow tests need (root only)
+packages: ## Install the Debian packages that some tests need (root only)
 	@missing=; \
 	for package in $(PACKAGES); do \
 		dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; \
 	done; \
 	[ -n "$$missing" ] || exit 0; \
-	install="env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -qq --no-install-recommends$$missing"; \
+	apt="env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=20"; \
+	install="$$apt -o DPkg::Lock::Timeout=300 install --no-install-recommends$$missing"; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "Installing$$missing"; \
-		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 && exit 0; \
+		$$install >/dev/null 2>&1 || { $$apt update && $$install; } >/dev/null 2>&1 && exit 0; \
 	fi; \
 	echo "Tests that need these are skipped; install as root:$$missing" >&2
 

@@ -27,6 +27,7 @@ from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import Process, clean_environment
 from tests.acceptance.streaming import KEY, Server, somebody
 from tests.docs.markdown import blocks
+from tests.packages import need_program
 from tests.shape.tree import ROOT
 from timebell.testing.database import TestDatabase
 
@@ -176,10 +177,7 @@ def in_node(site: Site, place: Path) -> list[str]:
 
 
 def in_chromium(site: Site, place: Path) -> list[str]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed; `make packages` as root installs it, or install chromium")
-    return [chromium, *FLAGS, f"--user-data-dir={place / 'chromium'}", f"{site.address}/"]
+    return [need_program("chromium"), *FLAGS, f"--user-data-dir={place / 'chromium'}", f"{site.address}/"]
 
 
 @contextmanager

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
+from tests.docs.conditions import INSTALLED, Conditions
+from tests.packages import PACKAGES
 from tests.shape.tree import ROOT, TESTS, python_files, within
 
 _ID = re.compile(r"[A-Z]-[A-Z]?\d+(?:\.\d+)?")
 _REQUIREMENT = re.compile(rf"^\s*[-*+]\s+\*\*(?P<id>{_ID.pattern})\*\*", re.MULTILINE)
+_OPEN = re.compile(r"^\| (?P<ids>[^|]*) \|", re.MULTILINE)
 _NOT_RUN = {"pytest.mark.skip", "pytest.mark.xfail"}
+PAGES = sorted((ROOT / "docs" / "spec").glob("*.md"))
 
 
 def required_ids(text: str) -> list[str]:
@@ -20,29 +25,49 @@ def required_ids(text: str) -> list[str]:
     return [match["id"] for match in _REQUIREMENT.finditer(text)]
 
 
+def open_ids(text: str) -> list[str]:
+    """Those of the table of what is open: named by the page, and promised by nobody yet."""
+    _, found, table = text.partition("## Open")
+    return [id_ for row in _OPEN.finditer(table) for id_ in _ID.findall(row["ids"])] if found else []
+
+
+Mark = tuple[str, tuple[str, ...]]
+
+
 def marked_ids(source: str) -> list[str]:
-    """The ids that the tests of a module are marked with; a test that may not run proves nothing."""
-    return [id_ for marks in _mark_lists(ast.parse(source)) for id_ in _ids_of(marks)]
+    """The ids that the tests of a module are marked with; a test that never runs proves nothing."""
+    return [id_ for id_, _ in marks(source)]
 
 
-def _mark_lists(tree: ast.Module) -> Iterator[list[ast.expr]]:
-    for node in ast.walk(tree):
+def marks(source: str) -> list[Mark]:
+    """The same with the names of the test, which are that of its class and its own."""
+    return list(_marks(ast.parse(source).body))
+
+
+def _marks(body: list[ast.stmt], *above: str, inherited: tuple[ast.expr, ...] = ()) -> Iterator[Mark]:
+    for node in body:
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                if name.startswith(("test_", "Test")):
-                    yield node.decorator_list
-            case ast.Assign(targets=[ast.Name(id="pytestmark")], value=ast.List(elts=marks)):
-                yield marks
+            case ast.Assign(targets=[ast.Name(id="pytestmark")], value=ast.List(elts=listed)):
+                inherited += tuple(listed)
             case ast.Assign(targets=[ast.Name(id="pytestmark")], value=mark):
-                yield [mark]
+                inherited += (mark,)
+            case _:
+                pass
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
+                for id_ in _ids_of([*inherited, *node.decorator_list]):
+                    yield id_, (*above, name)
+            case ast.ClassDef(name=name, decorator_list=listed) if name.startswith("Test"):
+                yield from _marks(node.body, *above, name, inherited=(*inherited, *listed))
             case _:
                 pass
 
 
-def _ids_of(marks: list[ast.expr]) -> Iterator[str]:
-    if any(_called(mark) in _NOT_RUN for mark in marks):
+def _ids_of(listed: list[ast.expr]) -> Iterator[str]:
+    if any(_called(mark) in _NOT_RUN for mark in listed):
         return
-    for mark in marks:
+    for mark in listed:
         if isinstance(mark, ast.Call) and _called(mark) == "pytest.mark.req":
             yield from (ast.literal_eval(argument) for argument in mark.args)
 
@@ -51,34 +76,80 @@ def _called(mark: ast.expr) -> str:
     return ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
 
 
-def _marks_of_all_tests() -> dict[str, list[str]]:
-    modules = [path for path in python_files(TESTS) if path.name.startswith("test_")]
-    return {within(path): marked_ids(path.read_text(encoding="utf-8")) for path in modules}
+@cache
+def _sources() -> dict[str, str]:
+    """Every module of the tests, under the name that the others import it by."""
+    return {
+        within(path).removesuffix(".py").replace("/", "."): path.read_text(encoding="utf-8")
+        for path in python_files(TESTS)
+    }
 
 
-def test_every_requirement_has_a_test() -> None:
-    pages = sorted((ROOT / "docs" / "spec").glob("*.md"))
-    required = {id_: within(page) for page in pages for id_ in required_ids(page.read_text(encoding="utf-8"))}
-    proven = {id_ for ids in _marks_of_all_tests().values() for id_ in ids}
-    missing = [f"{id_} ({page}) has no test" for id_, page in required.items() if id_ not in proven]
+@cache
+def _marks_of_all_tests() -> dict[str, list[Mark]]:
+    return {name: marks(text) for name, text in _sources().items() if "test_" in name.rpartition(".")[2][:5]}
+
+
+def test_every_requirement_has_a_test_that_runs_wherever_the_tests_do() -> None:
+    required = {id_: within(page) for page in PAGES for id_ in required_ids(page.read_text(encoding="utf-8"))}
+    conditions = Conditions(_sources())
+    skipped: dict[str, list[str]] = {}
+    proven: set[str] = set()
+    for module, found in _marks_of_all_tests().items():
+        for id_, path in found:
+            condition = conditions.of(module, *path)
+            if condition is None:
+                proven.add(id_)
+            else:
+                skipped.setdefault(id_, []).append(
+                    f"{'.'.join((module, *path))} may be skipped ({condition})"
+                )
+    missing = [
+        f"{id_} ({page}) has no test" + "".join(f"\n    {line}" for line in skipped.get(id_, ()))
+        for id_, page in required.items()
+        if id_ not in proven
+    ]
     assert not missing, "mark the test that proves it with @pytest.mark.req:\n" + "\n".join(missing)
 
 
 def test_no_requirement_is_stated_twice() -> None:
-    pages = sorted((ROOT / "docs" / "spec").glob("*.md"))
-    ids = [id_ for page in pages for id_ in required_ids(page.read_text(encoding="utf-8"))]
+    ids = [id_ for page in PAGES for id_ in required_ids(page.read_text(encoding="utf-8"))]
     assert not {id_ for id_ in ids if ids.count(id_) > 1}
 
 
-def test_every_marked_id_looks_like_one() -> None:
+def test_every_mark_names_a_requirement_of_the_specification() -> None:
+    """What is not promised is not proven either, least of all what waits for an app that is not there."""
+    required = {id_ for page in PAGES for id_ in required_ids(page.read_text(encoding="utf-8"))}
     wrong = [
-        f"{module}: {id_}" for module, ids in _marks_of_all_tests().items() for id_ in ids if not is_id(id_)
+        f"{'.'.join((module, *path))}: {id_}"
+        for module, found in _marks_of_all_tests().items()
+        for id_, path in found
+        if id_ not in required
     ]
-    assert not wrong, "an id looks like U-6, M-5.4 or X-C9:\n" + "\n".join(wrong)
+    assert not wrong, "docs/spec promises no such thing; an id looks like U-6, M-5.4 or X-C9:\n" + "\n".join(
+        wrong
+    )
+
+
+def test_what_is_open_is_not_promised() -> None:
+    text = (ROOT / "docs" / "spec" / "README.md").read_text(encoding="utf-8")
+    required = {id_ for page in PAGES for id_ in required_ids(page.read_text(encoding="utf-8"))}
+    assert open_ids(text)
+    assert not required & {*open_ids(text)}
+
+
+def test_packages_that_tests_need_are_those_that_make_installs() -> None:
+    [line] = re.findall(r"^PACKAGES := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {*line.split()} == {*PACKAGES.values()}
 
 
 def is_id(text: object) -> bool:
     return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def test_what_is_open_is_read_from_its_table() -> None:
+    text = "| U-1 | before |\n\n## Open\n\n| names | of |\n| --- | --- |\n| U-2, X-C15 | app of U-3 |\n"
+    assert open_ids(text) == ["U-2", "X-C15"]
 
 
 def test_requirements_are_read_from_lists() -> None:
@@ -95,8 +166,10 @@ def test_requirements_are_read_from_lists() -> None:
             "@pytest.mark.req('U-1')\nclass TestX:\n    @pytest.mark.req('U-2')\n    def test_x(self): ...",
             ["U-1", "U-2"],
         ),
-        ("pytestmark = [pytest.mark.slow, pytest.mark.req('U-1')]", ["U-1"]),
-        ("pytestmark = pytest.mark.req('U-1')", ["U-1"]),
+        ("pytestmark = [pytest.mark.slow, pytest.mark.req('U-1')]\ndef test_x(): ...", ["U-1"]),
+        ("pytestmark = pytest.mark.req('U-1')\ndef test_x(): ...", ["U-1"]),
+        ("pytestmark = pytest.mark.req('U-1')", []),
+        ("pytestmark = pytest.mark.skip\n@pytest.mark.req('U-1')\ndef test_x(): ...", []),
         ("@pytest.mark.req('U-1')\ndef helper(): ...", []),
         ("@pytest.mark.req('U-1')\n@pytest.mark.skip\ndef test_x(): ...", []),
         ("@pytest.mark.req('U-1')\n@pytest.mark.xfail(reason='later')\ndef test_x(): ...", []),
@@ -105,6 +178,53 @@ def test_requirements_are_read_from_lists() -> None:
 )
 def test_marks_are_read_from_tests_that_run(source: str, ids: list[str]) -> None:
     assert marked_ids(source) == ids
+
+
+SKIPS = "def f():\n    pytest.skip('none')\n"
+ARGUED = "@pytest.fixture\ndef f(g): ...\n@pytest.fixture\ndef g():\n    pytest.skip('none')\n"
+AUTOMATIC = "@pytest.fixture(autouse=True)\ndef f():\n    pytest.skip('none')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        ({"tests.test_a": "def test_x(): ..."}, None),
+        ({"tests.test_a": "@pytest.mark.skipif(BSD)\ndef test_x(): ..."}, "tests.test_a:1"),
+        ({"tests.test_a": "bsd = pytest.mark.skipif(BSD)\n@bsd\ndef test_x(): ..."}, "tests.test_a:1"),
+        ({"tests.test_a": "pytestmark = pytest.mark.skipif(BSD)\ndef test_x(): ..."}, "tests.test_a:1"),
+        ({"tests.test_a": "def test_x():\n    pytest.importorskip('a')"}, "tests.test_a:2"),
+        ({"tests.test_a": SKIPS + "def test_x():\n    f()"}, "tests.test_a:2"),
+        ({"tests.test_a": SKIPS + "def test_y():\n    f()\ndef test_x(): ..."}, None),
+        ({"tests.test_a": ARGUED + "def test_x(f): ..."}, "tests.test_a:5"),
+        ({"tests.test_a": ARGUED + "@pytest.mark.usefixtures('f')\ndef test_x(): ..."}, "tests.test_a:5"),
+        ({"tests.test_a": AUTOMATIC + "def test_x(): ..."}, "tests.test_a:3"),
+        ({"tests.test_a": "def test_x(f): ...", "tests.conftest": ARGUED}, "tests.conftest:5"),
+        ({"tests.b.test_a": "def test_x(): ...", "tests.conftest": AUTOMATIC}, "tests.conftest:3"),
+        ({"tests.test_a": "def test_x(): ...", "tests.b.conftest": AUTOMATIC}, None),
+        (
+            {"tests.test_a": "from tests.b import f as g\ndef test_x():\n    g()", "tests.b": SKIPS},
+            "tests.b:2",
+        ),
+        (
+            {"tests.c.test_a": "from tests.c import b\ndef test_x():\n    b.f()", "tests.c.b": SKIPS},
+            "tests.c.b:2",
+        ),
+        ({INSTALLED: SKIPS, "tests.test_a": f"from {INSTALLED} import f\ndef test_x():\n    f()"}, None),
+    ],
+)
+def test_conditions_are_found_wherever_they_stand(files: dict[str, str], place: str | None) -> None:
+    [module] = [name for name in files if name.endswith("test_a")]
+    assert Conditions(files).of(module, "test_x") == place
+
+
+def test_a_condition_on_a_class_is_one_on_its_tests() -> None:
+    source = (
+        "@pytest.mark.skipif(BSD)\nclass TestX:\n    def test_x(self): ...\n"
+        "class TestY:\n    def test_y(self): ...\n    def test_z(self):\n        pytest.skip('no')"
+    )
+    conditions = Conditions({"tests.test_a": source})
+    found = [conditions.of("tests.test_a", *path) for path in (("TestX", "test_x"), ("TestY", "test_y"))]
+    assert found == ["tests.test_a:1", None]
 
 
 @pytest.mark.parametrize(

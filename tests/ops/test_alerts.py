@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.packages import need_program
 from timebell.kernel.tallies import Tallies
 from timebell.web.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "ops" / "alerts.yml"
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing: make packages")
 
 
 def promtool(*arguments: str) -> None:
-    done = subprocess.run([str(PROMTOOL), *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([need_program("promtool"), *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _checked(page: bytes) -> str:
-    done = subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [need_program("promtool"), "check", "metrics"], input=page, capture_output=True, timeout=60
+    )
     return done.stdout.decode() + done.stderr.decode()
 
 
-@needs_promtool
 def test_prometheus_can_read_the_rules() -> None:
     promtool("check", "rules", str(RULES))
 
 
-@needs_promtool
 @pytest.mark.req("J-12.2", "J-12.3", "J-13.5", "A-9.1")
 def test_each_threshold_is_borne_and_one_more_is_not() -> None:
     promtool("test", "rules", str(Path(__file__).with_name("alerts_test.yml")))
@@ -51,7 +49,6 @@ async def test_the_rules_ask_only_for_figures_that_are_exported() -> None:
     assert asked <= exported, asked - exported
 
 
-@needs_promtool
 async def test_prometheus_finds_nothing_to_object_to_in_the_page() -> None:
     """But for the names that the specification gives, which promtool would spell otherwise."""
     tallies = Tallies()

@@ -8,9 +8,10 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.acceptance.faults.servers import Kept, need_program
+from tests.acceptance.faults.servers import Kept
 from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import free_port
+from tests.packages import need_program
 from timebell.db.data_folder import DataFolder
 from timebell.db.server_user import server_user
 
@@ -21,7 +22,7 @@ class Bouncer:
     def __init__(
         self, folder: Path, server_port: int, passwords: Mapping[str, str], *, pool_size: int = 3
     ) -> None:
-        self._program = need_program("pgbouncer", "pgbouncer")
+        self._program = need_program("pgbouncer")
         self._folder = folder
         self._user = server_user(DataFolder(folder))
         self._kept: Kept | None = None

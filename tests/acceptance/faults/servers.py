@@ -6,13 +6,11 @@ They run under the keeper of the embedded server, so none outlives the test run,
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +20,7 @@ import pytest
 
 from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import free_port
+from tests.packages import need_library
 from timebell.db import keeper
 from timebell.db.data_folder import DataFolder, is_alive, write_private
 from timebell.db.migrate import migrate
@@ -56,31 +55,12 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-def need_program(name: str, package: str) -> str:
-    """The path of a program, or a skip that says which package brings it."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    if found is None:
-        pytest.skip(f"{name} is not installed; `make packages` as root installs it, or install {package}")
-    return found
-
-
-@cache
-def _faketime_library() -> Path | None:
-    places = [Path("/usr/lib"), Path("/usr/local/lib"), Path("/usr/lib64")]
-    return next((each for top in places for each in top.glob("**/faketime/libfaketimeMT.so.1")), None)
-
-
 class FakeClock:
     """A clock that is set while a process runs under it. What only measures how long something takes stays true."""
 
     def __init__(self, file: Path) -> None:
-        library = _faketime_library()
-        if library is None:
-            pytest.skip(
-                "libfaketime is not installed; `make packages` as root installs it, or install faketime"
-            )
+        self._library = need_library("libfaketimeMT.so.1")
         self._file = file
-        self._library = library
         self.set(0)
 
     def set(self, seconds: float) -> None:

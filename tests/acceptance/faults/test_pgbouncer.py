@@ -16,10 +16,11 @@ from tests.acceptance.faults.load import MODES, Load, Owed, asking
 from tests.acceptance.faults.measures import longest_call, longest_wait
 from tests.acceptance.faults.node import ROOT
 from tests.acceptance.faults.pooler import Bouncer
-from tests.acceptance.faults.servers import PASSWORD, need_program, served
+from tests.acceptance.faults.servers import PASSWORD, served
 from tests.acceptance.faults.stage import Stage
 from tests.acceptance.processes import SOURCE, clean_environment
 from tests.history import load as load_history
+from tests.packages import need_program
 from timebell.db.provision import ROLES
 
 TENANTS = ("red", "blue")
@@ -109,7 +110,7 @@ async def _strangers(stage: Stage, tenants: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("folder", ["engine", "store"])
 def test_the_suite_passes_through_a_pooler(folder: str) -> None:
     """The tests of the engine and the store, with Timebell's pools behind PgBouncer."""
-    need_program("pgbouncer", "pgbouncer")
+    need_program("pgbouncer")
     plugin = "tests.acceptance.faults.through_pooler"
     done = subprocess.run(
         [
