@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.simulation.database import make_world
+from tests.simulation.ground import leave
 from tests.simulation.run import run_seed
 from timebell.testing.database import DatabaseFactory
 from timebell.testing.run_folder import make_run_folder
@@ -45,6 +46,7 @@ def _play(options: argparse.Namespace, folder: Path) -> int:
                 print(json.dumps(result.figures()))
                 print(*result.violations, sep="\n", end="\n" if result.violations else "")
                 broken += bool(result.violations)
+            leave(database)
         finally:
             runner.run(factory.leave())
     return 1 if broken else 0

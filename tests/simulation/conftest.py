@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+import pytest
 import pytest_asyncio
 
 from tests.simulation.database import make_world
+from tests.simulation.ground import leave
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def world_database(databases: DatabaseFactory, template: None) -> AsyncIterator[TestDatabase]:
+async def _world_database(databases: DatabaseFactory, template: None) -> AsyncIterator[TestDatabase]:
     database = await make_world(databases)
     yield database
     await databases.drop(database)
+
+
+@pytest.fixture(scope="session")
+def world_database(_world_database: TestDatabase) -> Iterator[TestDatabase]:
+    yield _world_database
+    leave(_world_database)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib import resources
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import asyncpg
@@ -30,6 +30,8 @@ _SERVER_SETTINGS = {
     "application_name": "simulation",
     "timezone": "UTC",
     "jit": "off",
+    # A plan that depends on how old a line is would give rows in another order when a seed is played again.
+    "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
@@ -69,6 +71,27 @@ class SimulatedConnection(asyncpg.Connection):
     pid: int
     began_at: datetime | None = None
     idle: Any = None
+
+    def handed_on(self) -> SimulatedConnection:
+        """The same line to the server under a new connection, while this one is closed for whoever had it.
+
+        A server spends most of its time on getting to know a connection and its statements, so that lines are kept.
+        Nothing outlives its transaction here, and thus nobody can tell.
+        """
+        mine: Any = self
+        protocol = mine._protocol
+        heir: Any = SimulatedConnection(
+            protocol, mine._transport, mine._loop, mine._addr, mine._config, mine._params
+        )
+        protocol.set_connection(heir)
+        heir.pid, heir.wire = self.pid, self.wire
+        heir._stmt_cache, mine._stmt_cache = mine._stmt_cache, heir._stmt_cache
+        mine._aborted, mine._protocol = True, None
+        self.terminate()
+        return cast("SimulatedConnection", heir)
+
+    def rolled_back(self) -> Any:
+        return asyncpg.Connection.execute(self, "ROLLBACK")
 
     def get_reset_query(self) -> str:
         return ""
@@ -188,17 +211,28 @@ class SimulatedDatabase(Database):
 
 async def connect(life: Life, url: str, wire: Wire) -> SimulatedConnection:
     async def perform() -> SimulatedConnection:
-        connection: SimulatedConnection = await asyncpg.connect(
-            url, connection_class=SimulatedConnection, server_settings=_SERVER_SETTINGS, timeout=30
-        )
+        connection = wire.kept_line() or await _open(url)
         connection.wire, connection.life = wire, life
-        connection.pid = connection.get_server_pid()
         wire.opened(life, connection)
         return connection
 
     assert LIFE.get() is life
     opened: SimulatedConnection = await wire.carry("connect", life, perform)
     return opened
+
+
+async def _open(url: str) -> SimulatedConnection:
+    connection: SimulatedConnection = await asyncpg.connect(
+        url,
+        connection_class=SimulatedConnection,
+        server_settings=_SERVER_SETTINGS,
+        timeout=30,
+        # By virtual time a statement would be forgotten between any two uses of it.
+        max_cached_statement_lifetime=0,
+        statement_cache_size=1_000,
+    )
+    connection.pid = connection.get_server_pid()
+    return connection
 
 
 @contextmanager

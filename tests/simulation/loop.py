@@ -66,6 +66,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_make_task)  # type: ignore[arg-type]
         self.set_exception_handler(_note_bug)
 
+    def begin_again(self) -> None:
+        """Another world begins, and nothing of the last one is left."""
+        for handle in self._scheduled:
+            handle._scheduled = False
+        self._scheduled.clear()
+        left = [each for each in asyncio.all_tasks(self) if not each.done()]
+        if self._ready or left or self.under_way:
+            raise Stuck(f"something is left of the last world: {left or self._ready}")
+        self.now_us = 0
+        self.bugs = []
+
     def time(self) -> float:
         return self.now_us / 1_000_000
 

@@ -19,8 +19,8 @@ from psycopg.rows import dict_row
 
 from tests.history import Record, Violation, check, summarise
 from tests.simulation.faults import Injector
+from tests.simulation.ground import Ground, ground_of, leave
 from tests.simulation.handlers import Handlers
-from tests.simulation.loop import VirtualLoop
 from tests.simulation.meetings import Meetings
 from tests.simulation.notes import Notes
 from tests.simulation.post import Arrival, Post
@@ -38,24 +38,6 @@ _CALM = timedelta(hours=60)
 _GRACE = timedelta(hours=6)
 _LOOK_SECONDS = 3600.0
 
-_PREPARE = """
-CREATE SCHEMA IF NOT EXISTS simulation;
-CREATE TABLE IF NOT EXISTS simulation.effects (number bigserial, job_id uuid NOT NULL, name text NOT NULL);
-GRANT USAGE ON SCHEMA simulation TO timebell;
-GRANT SELECT, INSERT ON simulation.effects TO timebell;
-GRANT USAGE ON SEQUENCE simulation.effects_number_seq TO timebell;
-"""
-_TABLES = """
-timebell.jobs, timebell.cancel_requests, timebell.job_keys, timebell.dead_jobs, timebell.agendas,
-timebell.agenda_done, timebell.events,
-timebell.nodes, timebell.node_deaths, timebell.suspects, timebell.permits, timebell.breakers, timebell.queues,
-timebell.queue_rates, timebell.queue_pauses, timebell.kinds, timebell.job_log, simulation.effects,
-timebell_notify.recipients, timebell_notify.addresses,
-timebell_notify.templates, timebell_notify.template_texts, timebell_notify.notifications, timebell_notify.deliveries,
-timebell_notify.attempts, timebell_notify.inbox, timebell_notify.inbox_ends, meetings.meeting_requests,
-meetings.meeting_participants, meetings.meeting_status_events, meetings.meeting_reschedule_events,
-meetings.meeting_settings, meetings.people, meetings.busy, meetings.meeting_availability_blocks, meetings.imported_busy
-"""
 _UNFINISHED = """
 SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
     CASE WHEN started_by IS NULL THEN 'pending' ELSE 'running' END AS state
@@ -90,11 +72,17 @@ class _Run:
     """The parts of one run, put together."""
 
     def __init__(
-        self, seed: int, scene: Scene, database: TestDatabase, monitor: psycopg.Connection[Any], trace: Trace
+        self,
+        seed: int,
+        scene: Scene,
+        database: TestDatabase,
+        monitor: psycopg.Connection[Any],
+        trace: Trace,
+        ground: Ground,
     ) -> None:
         self.history: list[Record] = []
-        self.loop = VirtualLoop()
-        self.wire = Wire(self.loop, monitor, seed, trace)
+        self.loop = ground.loop
+        self.wire = Wire(self.loop, monitor, seed, trace, ground.lines)
         self.world = World(seed, scene, self._record)
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
         self.notes = Notes(seed, scene, self._record)
@@ -207,11 +195,17 @@ class _Run:
         for process in self.injector.processes.values():
             self.wire.kill(process.life)
         self.loop.run_until_complete(self._until_dead())
-        self.loop.close()
+        self.loop.begin_again()
 
     async def _until_dead(self) -> None:
         while any(process.life.loops for process in self.injector.processes.values()):
             await asyncio.sleep(0.001)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        # Virtual time passes only when nothing is left to do.
+        await asyncio.sleep(0.001)
 
 
 def run_seed(
@@ -226,8 +220,10 @@ def run_seed(
     began = time.perf_counter()
     trace = Trace(is_kept=is_traced)
     bugs: list[BaseException] = []
+    ground = ground_of(database)
     with _logging_bugs(bugs), stretched_loops(), planted(), _monitor(database) as monitor:
-        run = _Run(seed, scene or scene_of(seed), database, monitor, trace)
+        ground.clear(monitor)
+        run = _Run(seed, scene or scene_of(seed), database, monitor, trace, ground)
         try:
             run.loop.run_until_complete(run.live(days, 2 + seed % 3))
             run.read_ends()
@@ -237,8 +233,11 @@ def run_seed(
             run.wire.counts["arrived_again"] = len(run.post.arrivals) - len(
                 {arrival.job_id for arrival in run.post.arrivals}
             )
-        finally:
+            loop_bugs = run.loop.bugs
             run.close()
+        except BaseException:
+            leave(database)
+            raise
     lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
     return Result(
         seed=seed,
@@ -246,7 +245,7 @@ def run_seed(
             *check(run.history, until=run.until, grace=_GRACE, lease=lease),
             *told,
             *agreed,
-            *(_bug(error) for error in [*bugs, *run.loop.bugs]),
+            *(_bug(error) for error in [*bugs, *loop_bugs]),
         ],
         hash=trace.hash(),
         trace=trace.lines,
@@ -256,15 +255,9 @@ def run_seed(
     )
 
 
-@contextmanager
-def _monitor(database: TestDatabase) -> Iterator[psycopg.Connection[Any]]:
-    """The database as its administrator sees it, emptied as if it had just been made."""
-    with psycopg.connect(database.admin_url, autocommit=True, row_factory=dict_row) as monitor:
-        monitor.execute(_PREPARE)
-        monitor.execute(f"TRUNCATE {_TABLES} RESTART IDENTITY")
-        monitor.execute("UPDATE timebell.slots SET owner = NULL, epoch = 0")
-        monitor.execute("ALTER SEQUENCE timebell.incarnations RESTART")
-        yield monitor
+def _monitor(database: TestDatabase) -> psycopg.Connection[dict[str, Any]]:
+    """The database as its administrator sees it."""
+    return psycopg.connect(database.admin_url, autocommit=True, row_factory=dict_row)
 
 
 def _bug(error: BaseException) -> Violation:

@@ -27,6 +27,7 @@ LOCK_SECONDS = 5.0
 IDLE_SECONDS = 300.0
 _ROUNDS_TO_DIE = 1_000
 _GIVING_UP_SECONDS = 0.3
+_END_SECONDS = 10.0
 
 Moment = Literal["before", "after"]
 Fault = Callable[["Statement", Moment], None]
@@ -64,8 +65,11 @@ class Statement:
 class Wire:
     """Lets one statement through at a time."""
 
-    def __init__(self, loop: VirtualLoop, monitor: psycopg.Connection[Any], seed: int, trace: Trace) -> None:
+    def __init__(
+        self, loop: VirtualLoop, monitor: psycopg.Connection[Any], seed: int, trace: Trace, lines: list[Any]
+    ) -> None:
         self.loop = loop
+        self._lines = lines
         self.trace = trace
         self.counts: Counter[str] = Counter()
         self.on_statement: Fault = lambda statement, moment: None
@@ -81,7 +85,8 @@ class Wire:
         self._answered: list[Statement] = []
         self._closing: list[Any] = []
         self._dying: list[Life] = []
-        self._connections: dict[Life, dict[Any, int]] = {}
+        # In the order of their opening.
+        self._connections: dict[Life, dict[Any, None]] = {}
         self._is_stale = False
         loop.on_quiet = self._on_quiet
         loop.on_silence = self._on_silence
@@ -269,14 +274,14 @@ class Wire:
         return row["answer"]
 
     def opened(self, life: Life, connection: Any) -> None:
-        self._connections.setdefault(life, {})[connection] = connection.pid
+        self._connections.setdefault(life, {})[connection] = None
 
     def cut(self, connection: Any) -> None:
         """The server ends a connection, and its user finds out."""
         if connection.is_closed() or connection in self._closing:
             return
         self.trace.add(self.loop.now_us, connection.life.name, "cut")
-        self._ask("pg_terminate_backend(%s, 5000)", connection.pid)
+        self._end_backend(connection.pid)
         for statement in [each for each in self._blocked if each.connection is connection]:
             self._blocked.remove(statement)
             self._go(statement)
@@ -289,19 +294,55 @@ class Wire:
         if life.is_dead:
             return
         life.is_dead = True
+        busy = {each.connection for each in [*self._under_way, *self._blocked] if each.life is life}
         self._waiting = [each for each in self._waiting if each.life is not life]
         self._answered = [each for each in self._answered if each.life is not life]
         self._blocked = [each for each in self._blocked if each.life is not life]
-        for connection, pid in self._connections.pop(life, {}).items():
+        for connection in self._connections.pop(life, {}):
             if connection in self._closing:
                 self._closing.remove(connection)
                 self.loop.under_way -= 1
+            elif connection not in busy and not connection.is_closed():
+                self._keep(connection.handed_on())
+                continue
             connection.terminate()
-            self._ask("pg_terminate_backend(%s, 5000)", pid)
+            self._end_backend(connection.pid)
         self._is_stale = True
         self._dying.append(life)
         _cancel_all(life)
         self.loop.thaw(life)
+
+    def _keep(self, line: Any) -> None:
+        """A line whose user died: what they had begun is undone before anything else happens."""
+        if not line.is_in_transaction():
+            self._lines.append(line)
+            return
+
+        def undone(io: asyncio.Task[Any]) -> None:
+            self.loop.under_way -= 1
+            io.result()
+            self._lines.append(line)
+
+        self.loop.under_way += 1
+        undoing = self.loop.create_task(_performed(line.rolled_back), context=self.nobody)
+        undoing.add_done_callback(undone, context=self.nobody)
+
+    def kept_line(self) -> Any:
+        """One that a process left which is dead by now."""
+        while self._lines:
+            line = self._lines.pop()
+            if not line.is_closed():
+                return line
+        return None
+
+    def _end_backend(self, pid: int) -> None:
+        """And wait until it is gone. The server itself would look only ten times a second."""
+        self._ask("pg_terminate_backend(%s)", pid)
+        give_up_at = time.monotonic() + _END_SECONDS
+        while self._ask("EXISTS (SELECT FROM pg_stat_activity WHERE pid = %s)", pid):
+            if time.monotonic() > give_up_at:
+                raise Stuck(f"the server does not end {pid}")
+            self._ask("pg_sleep(0.001)")
 
     def _finish_dying(self) -> bool:
         """Its loops see a cancellation and can do nothing more; whoever clings to life is told again."""
