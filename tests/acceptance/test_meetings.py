@@ -332,7 +332,10 @@ def test_the_page_works_when_pasted(place: Path, processes: list[Process]) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     people, *answers = done.stdout.splitlines()
     assert len(people.split()) == 2
-    accepted, owed, passed, inbox, outbox, _, moved, lineage, refused, settings = map(json.loads, answers)
+    dry, accepted, owed, passed, inbox, outbox, _, moved, lineage, refused, settings = map(
+        json.loads, answers
+    )
+    assert (len(dry["diff"]["added"]), dry["status"]) == (6, "accepted")
     assert accepted["accepted_slot"]["start"] == "2026-03-29T07:00:00Z"
     assert Counter(one["reminder_type"] for one in owed["data"]) == dict.fromkeys(BEFORE, 2)
     assert (passed["now"], passed["failed"]) == ("2026-03-29T07:00:00Z", 0)

@@ -21,7 +21,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Scene
 from timebell.apps.meetings import templates
 from timebell.apps.meetings.holds import Holds
-from timebell.apps.meetings.models import By, Meeting, NewMeeting, Slot
+from timebell.apps.meetings.models import By, Change, Meeting, NewMeeting, Slot
 from timebell.apps.meetings.service import Meetings as Service
 from timebell.errors import TimebellError
 from timebell.kernel import Transaction
@@ -59,7 +59,7 @@ class Attendee(Caller):
         turn = replace(turn, invoked_at=self._now())
         try:
             async with self.process.bell.transaction() as tx:
-                meeting = await self._do(tx, turn)
+                meeting = (await self._do(tx, turn)).meeting
         except (TimebellError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             self._end(turn, str(getattr(error, "code", type(error).__name__)))
             return None
@@ -86,7 +86,7 @@ class Attendee(Caller):
         wire.trace.add(wire.loop.now_us, self.process.name, turn.verb, f"{turn.name} {answer}")
         self._note(turn)
 
-    async def _do(self, tx: Transaction, turn: Turn) -> Meeting:
+    async def _do(self, tx: Transaction, turn: Turn) -> Change:
         bell = self.process.bell
         meetings = Service(bell, self.process.notify)
         by = By(person=self._people[turn.person], name=turn.name, correlation_id=turn.name)
@@ -98,7 +98,7 @@ class Attendee(Caller):
                 participants=[self._people[each] for each in turn.others],
                 proposed_slots=turn.slots,
             )
-            return await meetings.propose(tx, by.person, new, by=by)
+            return Change(meeting=await meetings.propose(tx, by.person, new, by=by))
         assert turn.meeting_id is not None
         meeting = await meetings.hold(tx, turn.meeting_id, by=by)
         slot = meeting.proposed_slots[turn.number % len(meeting.proposed_slots)]
@@ -120,7 +120,7 @@ class Attendee(Caller):
             case "hold":
                 assert by.person is not None
                 await Holds(bell).add(tx, meeting, slot, lasts=_HELD, person=by.person, by=by)
-        return meeting
+        return Change(meeting=meeting)
 
     async def settle_in(self) -> None:
         """Ship the texts, and add those who meet."""

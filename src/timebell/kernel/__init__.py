@@ -5,7 +5,7 @@ from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
 from timebell.kernel.job import Job
-from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step
+from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.schedule_models import (
     Occurrence,
@@ -46,6 +46,7 @@ __all__ = [
     "Snooze",
     "Statements",
     "Step",
+    "StepChange",
     "Timebell",
     "Transaction",
 ]

@@ -209,6 +209,7 @@ ROUTES: Final = (
         body=HoldInput,
         answer=HoldRow,
         idempotency="optional",
+        plans=True,
         example={"slot": _SLOT},
         problems=_REFUSED,
         codes=CODES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from timebell.apps.meetings.models import (
     OFFSETS_MAX,
     PARTICIPANTS_MAX,
     SLOTS_MAX,
+    Change,
     Meeting,
     MeetingFilter,
     NewMeeting,
@@ -18,6 +20,7 @@ from timebell.apps.meetings.models import (
     Slot,
     Status,
 )
+from timebell.kernel import StepChange
 from timebell.web import Input, Instant, Output, PageQuery
 
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
@@ -137,6 +140,33 @@ class MeetingRow(Output):
     updated_at: Instant
 
 
+class ReminderChange(Output):
+    """What became of one reminder. `was_at` is when one that moved was to be told before."""
+
+    recipient_id: UUID
+    reminder_type: str
+    scheduled_at: Instant
+    was_at: Instant | None
+
+
+class ReminderDiff(Output):
+    """What a change meant for who is reminded. `skipped` are those whose time has passed; of `too_late` somebody was
+    being told just then."""
+
+    kept: list[ReminderChange]
+    moved: list[ReminderChange]
+    added: list[ReminderChange]
+    withdrawn: list[ReminderChange]
+    skipped: list[ReminderChange]
+    too_late: list[ReminderChange]
+
+
+class ChangedMeetingRow(MeetingRow):
+    """A meeting after a change. Where it was rescheduled, this is the new one, and the old one's are withdrawn."""
+
+    diff: ReminderDiff
+
+
 class StatusEventRow(Output):
     """One transition."""
 
@@ -176,6 +206,27 @@ class SettingsRow(Output):
 
 def meeting_row(meeting: Meeting) -> MeetingRow:
     return MeetingRow.model_validate(meeting)
+
+
+def changed_meeting_row(change: Change) -> ChangedMeetingRow:
+    diff = {name: _reminder_changes(getattr(change.diff, name)) for name in ReminderDiff.model_fields}
+    row = meeting_row(change.meeting)
+    return ChangedMeetingRow(**dict(row), diff=ReminderDiff(**diff))
+
+
+def _reminder_changes(steps: Sequence[StepChange]) -> list[ReminderChange]:
+    """Of the steps of a meeting's agenda those that remind somebody; the other one completes it."""
+    named = [(step, *step.key.partition(":")) for step in steps]
+    return [
+        ReminderChange(
+            recipient_id=UUID(recipient),
+            reminder_type=type,
+            scheduled_at=step.due_at,
+            was_at=step.was_due_at,
+        )
+        for step, type, _, recipient in named
+        if recipient
+    ]
 
 
 def reminder_row(reminder: ReminderJob) -> ReminderRow:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from timebell.apps.meetings.bodies import (
     Acceptance,
+    ChangedMeetingRow,
     MeetingInput,
     MeetingRow,
     MeetingsQuery,
@@ -16,10 +17,11 @@ from timebell.apps.meetings.bodies import (
     SettingsRow,
     StatusEventRow,
     Withdrawal,
+    changed_meeting_row,
     meeting_row,
     reminder_row,
 )
-from timebell.apps.meetings.models import By, Meeting
+from timebell.apps.meetings.models import By, Change, Meeting
 from timebell.apps.meetings.reading import Reading
 from timebell.apps.meetings.refusals import CODES
 from timebell.apps.meetings.service import Meetings
@@ -84,38 +86,40 @@ async def list_meeting_reminders(call: Call, *, query: PageQuery) -> object:
 async def accept_meeting(call: Call, *, body: Acceptance) -> Answer:
     """Takes place in that slot: everybody is told, reminded and busy. The first who accepts decides for all."""
     meeting = await held(call)
-    return _shown(await _meetings(call).accept(call.tx, meeting, body.slot.slot(), by=by_caller(call)))
+    return _changed(await _meetings(call).accept(call.tx, meeting, body.slot.slot(), by=by_caller(call)))
 
 
 async def deny_meeting(call: Call, *, body: Withdrawal) -> Answer:
     """Does not take place; the requester is told."""
     meeting = await held(call)
-    return _shown(await _meetings(call).deny(call.tx, meeting, body.reason, by=by_caller(call)))
+    return _changed(await _meetings(call).deny(call.tx, meeting, body.reason, by=by_caller(call)))
 
 
 async def reschedule_meeting(call: Call, *, body: Rescheduling) -> Answer:
     """Answers with the new meeting that takes its place, proposed by the acting recipient to the same people."""
     meeting = await held(call)
     slots = [each.slot() for each in body.proposed_slots]
-    return _shown(await _meetings(call).reschedule(call.tx, meeting, slots, body.reason, by=by_caller(call)))
+    return _changed(
+        await _meetings(call).reschedule(call.tx, meeting, slots, body.reason, by=by_caller(call))
+    )
 
 
 async def cancel_meeting(call: Call, *, body: Withdrawal) -> Answer:
     """Does not take place after all: nobody is reminded any more, and everybody is told."""
     meeting = await held(call)
-    return _shown(await _meetings(call).cancel(call.tx, meeting, body.reason, by=by_caller(call)))
+    return _changed(await _meetings(call).cancel(call.tx, meeting, body.reason, by=by_caller(call)))
 
 
 async def complete_meeting(call: Call) -> Answer:
     """Has taken place. At the end of its slot a meeting is completed by itself."""
     meeting = await held(call)
-    return _shown(await _meetings(call).complete(call.tx, meeting, by=by_caller(call)))
+    return _changed(await _meetings(call).complete(call.tx, meeting, by=by_caller(call)))
 
 
 async def add_meeting_participant(call: Call, *, body: ParticipantInput) -> Answer:
     """One more takes part, is told so and reminded as the others. Somebody who does already stays."""
     meeting = await held(call)
-    return _shown(
+    return _changed(
         await _meetings(call).add_participant(call.tx, meeting, body.participant_id, by=by_caller(call))
     )
 
@@ -124,7 +128,7 @@ async def remove_meeting_participant(call: Call) -> Answer:
     """Takes no part any more, and is not reminded. The requester removes anybody else; everybody else may leave."""
     meeting = await held(call)
     person = call.path["participant_id"]
-    return _shown(await _meetings(call).remove_participant(call.tx, meeting, person, by=by_caller(call)))
+    return _changed(await _meetings(call).remove_participant(call.tx, meeting, person, by=by_caller(call)))
 
 
 async def get_meeting_settings(call: Call) -> SettingsRow:
@@ -164,6 +168,10 @@ def _shown(meeting: Meeting) -> Answer:
     return Answer(content=meeting_row(meeting), revision=meeting.revision)
 
 
+def _changed(change: Change) -> Answer:
+    return Answer(content=changed_meeting_row(change), revision=change.meeting.revision)
+
+
 def _transition(verb: str, run: Any, summary: str, **more: Any) -> Route:
     return Route(
         method="POST",
@@ -173,7 +181,8 @@ def _transition(verb: str, run: Any, summary: str, **more: Any) -> Route:
         tag=_TAG,
         scope="write",
         acts_for="recipient",
-        answer=MeetingRow,
+        answer=ChangedMeetingRow,
+        plans=True,
         **{"idempotency": "required", "problems": _REFUSED, "codes": CODES, **more},
     )
 
@@ -205,6 +214,7 @@ ROUTES: Final = (
         body=MeetingInput,
         answer=MeetingRow,
         idempotency="optional",
+        plans=True,
         example=_EXAMPLE,
     ),
     Route(
@@ -288,8 +298,9 @@ ROUTES: Final = (
         tag=_TAG,
         scope="write",
         acts_for="recipient",
-        answer=MeetingRow,
+        answer=ChangedMeetingRow,
         idempotency="optional",
+        plans=True,
         problems=_REFUSED,
         codes=CODES,
     ),

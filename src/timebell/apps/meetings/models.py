@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
+from timebell.kernel import AgendaDiff
+
 Status = Literal["pending", "accepted", "denied", "rescheduled", "cancelled", "completed"]
 Transition = Literal["accept", "deny", "reschedule", "cancel", "complete"]
 
@@ -15,6 +17,7 @@ PARTICIPANTS_MAX: Final = 50
 SLOTS_MAX: Final = 20
 OFFSETS_MAX: Final = 5
 _SUBJECT: Final = "meeting:"
+_NO_DIFFERENCE: Final = AgendaDiff(revision=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +58,14 @@ class Meeting:
     def subject(self) -> str:
         """Under which name the kernel keeps what is owed about it."""
         return subject_of(self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A meeting after a change, and what that changed about what is owed."""
+
+    meeting: Meeting
+    diff: AgendaDiff = _NO_DIFFERENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

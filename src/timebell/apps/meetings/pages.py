@@ -101,11 +101,11 @@ async def _act(surface: Surface, tx: Transaction, link: AnswerLink, form: dict[s
     meeting = await meetings.hold(tx, link.meeting_id, by=by)
     if form.get("answer") == "deny":
         reason = form.get("reason", "").replace("\0", "").strip()[:_REASON_MAX]
-        return await meetings.deny(tx, meeting, reason or None, by=by)
+        return (await meetings.deny(tx, meeting, reason or None, by=by)).meeting
     slot = _slot_of(form.get("slot", ""))
     if form.get("answer") != "accept" or slot is None:
         raise Problem(422, "invalid_input", "slot: choose one of the times")
-    return await meetings.accept(tx, meeting, slot, by=by)
+    return (await meetings.accept(tx, meeting, slot, by=by)).meeting
 
 
 async def _read(surface: Surface, tx: Transaction, link: AnswerLink) -> _Question | None:

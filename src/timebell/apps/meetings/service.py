@@ -16,6 +16,7 @@ from timebell.apps.meetings.invitations import Invitations
 from timebell.apps.meetings.models import (
     PARTICIPANTS_MAX,
     By,
+    Change,
     Meeting,
     MeetingSettings,
     NewMeeting,
@@ -98,7 +99,7 @@ class Meetings:
             raise changed_meanwhile(meeting.status)
         return meeting
 
-    async def accept(self, tx: Transaction, meeting: Meeting, slot: Slot, *, by: By) -> Meeting:
+    async def accept(self, tx: Transaction, meeting: Meeting, slot: Slot, *, by: By) -> Change:
         """The first who accepts decides for all. Whoever proposed the meeting has, and does not."""
         if by.person == meeting.requester_id:
             raise own_proposal()
@@ -107,7 +108,8 @@ class Meetings:
         if refused is not None:
             raise wrong_slot(refused)
         await self._busy.occupy(tx, meeting, slot, by=by.person)
-        moved, diff = await self._move(tx, meeting, "accept", by=by, slot=slot)
+        change = await self._move(tx, meeting, "accept", by=by, slot=slot)
+        moved, diff = change.meeting, change.diff
         await self._tell(tx, ACCEPTED, moved, moved.participants, by=by)
         data = {
             "slot": [slot.start.isoformat(), slot.end.isoformat()],
@@ -115,27 +117,31 @@ class Meetings:
             "skipped": past_reminders(diff),
         }
         await self._record(tx, "meeting.accepted", moved, by, data)
-        return moved
+        return change
 
-    async def deny(self, tx: Transaction, meeting: Meeting, reason: str | None, *, by: By) -> Meeting:
-        moved = await self._leave(tx, meeting, "deny", reason, by=by)
-        await self._tell(tx, DENIED, moved, [moved.requester_id], by=by, reason=reason)
-        return moved
+    async def deny(self, tx: Transaction, meeting: Meeting, reason: str | None, *, by: By) -> Change:
+        change = await self._leave(tx, meeting, "deny", reason, by=by)
+        await self._tell(tx, DENIED, change.meeting, [meeting.requester_id], by=by, reason=reason)
+        return change
 
-    async def cancel(self, tx: Transaction, meeting: Meeting, reason: str | None, *, by: By) -> Meeting:
-        moved = await self._leave(tx, meeting, "cancel", reason, by=by)
-        await self._tell(tx, CANCELLED, moved, moved.participants, by=by, reason=reason)
-        return moved
+    async def cancel(self, tx: Transaction, meeting: Meeting, reason: str | None, *, by: By) -> Change:
+        change = await self._leave(tx, meeting, "cancel", reason, by=by)
+        await self._tell(tx, CANCELLED, change.meeting, meeting.participants, by=by, reason=reason)
+        return change
 
-    async def complete(self, tx: Transaction, meeting: Meeting, *, by: By) -> Meeting:
+    async def complete(self, tx: Transaction, meeting: Meeting, *, by: By) -> Change:
         """It has taken place. Nobody needs to be told so."""
         return await self._leave(tx, meeting, "complete", None, by=by)
 
     async def reschedule(
         self, tx: Transaction, meeting: Meeting, slots: Sequence[Slot], reason: str | None, *, by: By
-    ) -> Meeting:
-        """Another takes its place, with the same people and other times, proposed by whoever rescheduled."""
-        moved = await self._leave(tx, meeting, "reschedule", reason, by=by)
+    ) -> Change:
+        """Another takes its place, with the same people and other times, proposed by whoever rescheduled.
+
+        The difference is that of the one whose place it takes: the new one owes nothing yet.
+        """
+        change = await self._leave(tx, meeting, "reschedule", reason, by=by)
+        moved = change.meeting
         new = NewMeeting(
             title=moved.title,
             timezone=moved.timezone,
@@ -157,7 +163,7 @@ class Meetings:
         )
         await self._tell(tx, RESCHEDULED, child, child.participants, by=by, reason=reason, instead_of=moved)
         await self._record(tx, "meeting.proposed", child, by, {"parent_meeting_id": str(moved.id)})
-        return child
+        return replace(change, meeting=child)
 
     async def complete_at_end(self, tx: Transaction, id: UUID, *, correlation_id: str | None) -> bool:
         """Complete what is on, as its slot is over. False where somebody is changing it, who is not waited for."""
@@ -168,21 +174,21 @@ class Meetings:
             await self.complete(tx, meeting, by=_by_itself(correlation_id))
         return True
 
-    async def add_participant(self, tx: Transaction, meeting: Meeting, person: UUID, *, by: By) -> Meeting:
+    async def add_participant(self, tx: Transaction, meeting: Meeting, person: UUID, *, by: By) -> Change:
         """One more takes part, is told so, and is reminded as the others are. Who does already, does."""
         _check_open(meeting)
         if person in meeting.participants:
-            return meeting
+            return Change(meeting=meeting)
         if len(meeting.participants) >= PARTICIPANTS_MAX:
             raise too_many()
         await self._names(tx, [person], field="participant_id")
         await self._store.insert_participants(tx, meeting_id=meeting.id, recipient_ids=[person])
-        changed = await self._repopulate(tx, meeting, by, "participant added")
-        await self._tell(tx, ADDED, changed, [person], by=by)
-        await self._record(tx, "meeting.participant_added", changed, by, {"participant_id": str(person)})
-        return changed
+        change = await self._repopulate(tx, meeting, by, "participant added")
+        await self._tell(tx, ADDED, change.meeting, [person], by=by)
+        await self._record(tx, "meeting.participant_added", meeting, by, {"participant_id": str(person)})
+        return change
 
-    async def remove_participant(self, tx: Transaction, meeting: Meeting, person: UUID, *, by: By) -> Meeting:
+    async def remove_participant(self, tx: Transaction, meeting: Meeting, person: UUID, *, by: By) -> Change:
         """One no longer takes part, and is not reminded any more. The requester removes others; anybody leaves."""
         if by.person not in (None, person, meeting.requester_id):
             raise not_a_participant("only the requester removes others; you may leave it yourself")
@@ -190,13 +196,13 @@ class Meetings:
             raise requester_stays()
         _check_open(meeting)
         if person not in meeting.participants:
-            return meeting
+            return Change(meeting=meeting)
         await self._store.delete_participant(tx, meeting_id=meeting.id, recipient_id=person)
-        changed = await self._repopulate(tx, meeting, by, "participant removed")
+        change = await self._repopulate(tx, meeting, by, "participant removed")
         if by.person != person:
-            await self._tell(tx, REMOVED, changed, [person], by=by)
-        await self._record(tx, "meeting.participant_removed", changed, by, {"participant_id": str(person)})
-        return changed
+            await self._tell(tx, REMOVED, change.meeting, [person], by=by)
+        await self._record(tx, "meeting.participant_removed", meeting, by, {"participant_id": str(person)})
+        return change
 
     async def change_settings(
         self, tx: Transaction, *, offsets_min: Sequence[int] | None, attempts_max: int | None, by: By
@@ -229,7 +235,7 @@ class Meetings:
             assert meeting is not None, "it is held"
             others = tuple(each for each in meeting.participants if each != person)
             if meeting.requester_id == person or len(others) < 2:
-                moved = await self._leave(tx, meeting, "cancel", "erased", by=by)
+                moved = (await self._leave(tx, meeting, "cancel", "erased", by=by)).meeting
                 # Nobody wants to hear of what was proposed long ago and never answered.
                 if is_to_come(moved, now):
                     await self._tell(tx, CANCELLED, moved, others, by=by)
@@ -247,14 +253,14 @@ class Meetings:
 
     async def _leave(
         self, tx: Transaction, meeting: Meeting, transition: Transition, reason: str | None, *, by: By
-    ) -> Meeting:
+    ) -> Change:
         """Enter a state that nothing leads out of: nothing is owed any more, and nobody is busy with it."""
         _check(meeting, transition)
         await self._busy.vacate(tx, meeting.id)
-        moved, diff = await self._move(tx, meeting, transition, by=by, reason=reason)
-        data = {"from": meeting.status, "reason": reason, "withdrawn_count": len(diff.withdrawn)}
-        await self._record(tx, f"meeting.{moved.status}", moved, by, data)
-        return moved
+        change = await self._move(tx, meeting, transition, by=by, reason=reason)
+        data = {"from": meeting.status, "reason": reason, "withdrawn_count": len(change.diff.withdrawn)}
+        await self._record(tx, f"meeting.{change.meeting.status}", change.meeting, by, data)
+        return change
 
     async def _move(
         self,
@@ -265,7 +271,7 @@ class Meetings:
         by: By,
         slot: Slot | None = None,
         reason: str | None = None,
-    ) -> tuple[Meeting, AgendaDiff]:
+    ) -> Change:
         """The state, its event, and what is owed in it."""
         status = TO[transition]
         await self._store.move_meeting(
@@ -281,7 +287,7 @@ class Meetings:
             actor=by.name,
         )
         moved = await self._read(tx, meeting.id)
-        return moved, await self._owe(tx, moved, status, by=by)
+        return Change(meeting=moved, diff=await self._owe(tx, moved, status, by=by))
 
     async def _owe(self, tx: Transaction, meeting: Meeting, reason: str, *, by: By) -> AgendaDiff:
         """State what is owed about a meeting as it stands."""
@@ -306,13 +312,12 @@ class Meetings:
             correlation_id=by.correlation_id,
         )
 
-    async def _repopulate(self, tx: Transaction, meeting: Meeting, by: By, reason: str) -> Meeting:
+    async def _repopulate(self, tx: Transaction, meeting: Meeting, by: By, reason: str) -> Change:
         """Others take part by now: those are busy and are reminded."""
         await self._store.touch_meeting(tx, id=meeting.id)
         changed = await self._read(tx, meeting.id)
         await self._busy.replace_people(tx, changed)
-        await self._owe(tx, changed, reason, by=by)
-        return changed
+        return Change(meeting=changed, diff=await self._owe(tx, changed, reason, by=by))
 
     async def _insert(
         self,
