@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all faults packages lint format bench lock clean
+.PHONY: help up test test-all faults packages lint format bench lock sbom clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -71,6 +71,10 @@ lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newe
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--quiet --output-file requirements.lock $(ARGS)
+
+sbom: $(READY) ## Write the bill of materials (CycloneDX) of what is locked to build/timebell.cdx.json
+	mkdir -p build
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} $(BIN)/python -m ops.sbom >build/timebell.cdx.json
 
 clean: ## Remove the environment and everything that was generated
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
