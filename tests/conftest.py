@@ -39,7 +39,7 @@ def databases(timebell_server: DatabaseFactory) -> DatabaseFactory:
 
 @pytest.fixture(scope="session")
 def server(databases: DatabaseFactory) -> EmbeddedServer:
-    """The server that all tests share. Do not stop it."""
+    """The server that all tests of this process share. Do not stop it."""
     return databases.server
 
 
@@ -54,7 +54,7 @@ def database_url(timebell_database: TestDatabase) -> TestDatabase:
     return timebell_database
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def empty_database(databases: DatabaseFactory) -> AsyncIterator[TestDatabase]:
     """A database of the test's own in which nothing has been made yet."""
     database = await databases.create(template=None)

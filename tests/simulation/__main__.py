@@ -33,7 +33,7 @@ def main() -> int:
 def _play(options: argparse.Namespace, folder: Path) -> int:
     broken = 0
     with asyncio.Runner() as runner:
-        factory = runner.run(DatabaseFactory.join(folder))
+        factory = runner.run(DatabaseFactory.start(folder / "main"))
         try:
             runner.run(factory.make_template())
             database = runner.run(make_world(factory))
@@ -48,7 +48,7 @@ def _play(options: argparse.Namespace, folder: Path) -> int:
                 broken += bool(result.violations)
             leave(database)
         finally:
-            runner.run(factory.leave())
+            runner.run(factory.stop())
     return 1 if broken else 0
 
 

@@ -1,8 +1,7 @@
-"""The databases that tests are given, and the server they share."""
+"""The databases that tests are given, and the server that each process of a run has for them."""
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import shutil
@@ -13,8 +12,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from timebell.db.embedded import EmbeddedServer
 from timebell.testing.database import TEMPLATE, DatabaseFactory, TestDatabase
+from timebell.testing.fixtures import RUN_FOLDER
 from timebell.testing.run_folder import make_run_folder, roomy_folder
 
 
@@ -91,45 +90,34 @@ async def test_the_template_is_made_once(databases: DatabaseFactory, template: N
 
 
 async def test_a_template_that_was_left_half_made_is_made_again(run_folder: Path) -> None:
-    factory = await DatabaseFactory.join(run_folder)
+    factory = await DatabaseFactory.start(run_folder / "main")
     try:
         await ask(factory.server.url("postgres", role="admin"), f"CREATE DATABASE {TEMPLATE}")
         await factory.make_template()
         database = await factory.create()
         assert await ask(database.url, "SELECT count(*) FROM timebell.jobs") == 0
     finally:
-        await factory.leave()
+        await factory.stop()
+    assert not factory.server.is_running
 
 
-async def test_processes_of_a_run_share_one_server_until_the_last_has_left(run_folder: Path) -> None:
-    starter = await DatabaseFactory.join(run_folder)
-    guest = await DatabaseFactory.join(run_folder)
-    assert guest.server.pid == starter.server.pid
-
-    leaving = asyncio.create_task(starter.leave())
-    late = await DatabaseFactory.join(run_folder)
-    assert late.server.pid == starter.server.pid
-    await guest.leave()
-    assert await ask(late.server.url(), "SELECT true") is True
-    assert not leaving.done()
-    await late.leave()
-    await asyncio.wait_for(leaving, 20)
-    assert await EmbeddedServer.find(run_folder / "data") is None
-
-    again = await DatabaseFactory.join(run_folder)
-    assert again.server.pid != starter.server.pid
-    await again.leave()
-    assert not again.server.is_running
+def test_each_process_of_a_run_has_a_server_of_its_own(databases: DatabaseFactory) -> None:
+    """On a shared one, whatever waits for older transactions to end would wait for those of other tests."""
+    process = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    assert databases.server.folder == Path(os.environ[RUN_FOLDER], process)
+    assert databases.server.is_started_here
 
 
 def test_the_folder_of_a_run_that_was_killed_is_removed_by_a_later_run() -> None:
     killed, in_use, unused, recent = (make_run_folder() for _ in range(4))
     for folder in (killed, in_use, recent):
-        (folder / "users").touch()
-    for folder in (killed, in_use):
-        os.utime(folder / "users", (0, 0))
-    with (in_use / "users").open() as seat:
-        fcntl.flock(seat, fcntl.LOCK_SH)
+        for process in ("gw0", "gw1"):
+            (folder / process).mkdir()
+            (folder / process / "lock").touch()
+    for folder in (killed, in_use, unused):
+        os.utime(folder, (0, 0))
+    with (in_use / "gw1" / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(make_run_folder())
     assert [folder.exists() for folder in (killed, in_use, unused, recent)] == [False, True, True, True]
     for folder in (in_use, unused, recent):

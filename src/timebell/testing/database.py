@@ -1,16 +1,14 @@
-"""A real PostgreSQL for tests: one server for a whole run, and for every test a fresh, migrated database.
+"""A real PostgreSQL for tests: one server for each process of a run, and for every test a fresh, migrated database.
 
-The processes of a parallel run share the server. Whoever needs it first starts it, everybody who uses it says
-so with a shared lock, and its starter waits for the others before it stops it. Locks and server end with the
-process that has them, so a run that is interrupted leaves nothing running.
+What one process of a parallel run does is nothing to the others: on a shared server each open transaction holds
+back those who wait until all older ones have ended. A server ends with the process that started it, so a run that is
+interrupted leaves nothing running.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,7 +21,6 @@ import asyncpg
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import Slice, migrate
 from timebell.db.provision import ROLES, Connection, close_public_schema, provision_database
-from timebell.errors import DatabaseUnavailable
 from timebell.kernel.migrations import KERNEL
 from timebell.notify.migrations import NOTIFY
 from timebell.web.migrations import WEB
@@ -36,15 +33,13 @@ FAST: Mapping[str, str] = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_wal_size": "256MB",
-    "shared_buffers": "256MB",
+    "shared_buffers": "64MB",
     "max_connections": "200",
+    # Databases that live for a second need none, and its transactions would hold back those who wait for older ones.
+    "autovacuum": "off",
     # A password is worth little here, and working it out takes longer than many a test.
     "scram_iterations": "1",
 }
-
-_TURN_SECONDS = 120.0
-_LONGEST_RUN_SECONDS = 3600.0
-_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,39 +61,38 @@ class TestDatabase:
 
 
 class DatabaseFactory:
-    """Hands out databases on the server of this run."""
+    """Hands out databases on a server of its own."""
 
     _numbers = count(1)
 
-    def __init__(self, server: EmbeddedServer, folder: Path, seat: int, *, is_starter: bool) -> None:
+    def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
-        self._folder = folder
-        self._seat = seat
-        self._is_starter = is_starter
+        self._kept: Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    async def join(cls, folder: Path) -> DatabaseFactory:
-        """The factory of the run that this folder was made for; starts the server if nobody has yet."""
-        async with _lock(folder / "turn", fcntl.LOCK_EX, _TURN_SECONDS):
-            seat = await _take(folder / "users", fcntl.LOCK_SH, _TURN_SECONDS)
-            try:
-                found = await EmbeddedServer.find(folder / "data")
-                server = found or await EmbeddedServer.start(folder / "data", settings=FAST)
-            except BaseException:
-                os.close(seat)
-                raise
-        return cls(server, folder, seat, is_starter=found is None)
+    async def start(cls, folder: Path) -> DatabaseFactory:
+        """Start a server whose files are in this folder, which nobody else uses."""
+        factory = cls(await EmbeddedServer.start(folder, settings=FAST))
+        try:
+            factory._kept = await factory._connect("postgres")
+            factory._loop = asyncio.get_running_loop()
+        except BaseException:
+            await factory.server.stop()
+            raise
+        return factory
 
-    async def leave(self) -> None:
-        """Call once, at the end. The server's starter waits here until everybody else has left."""
-        os.close(self._seat)
-        if self._is_starter:
-            async with _lock(self._folder / "users", fcntl.LOCK_EX, _LONGEST_RUN_SECONDS):
-                await self.server.stop()
+    async def stop(self) -> None:
+        """Call once, at the end, from where it was started."""
+        try:
+            if self._kept is not None:
+                await self._kept.close(timeout=10)
+        finally:
+            await self.server.stop()
 
     async def make_template(self, slices: Sequence[Slice] = (KERNEL, NOTIFY, WEB)) -> None:
-        """Migrate one database, once in a run; the databases of the tests are copies of it."""
-        async with _lock(self._folder / "turn", fcntl.LOCK_EX, _TURN_SECONDS), self._admin() as admin:
+        """Migrate one database, once; the databases of the tests are copies of it."""
+        async with self._admin() as admin:
             if await admin.fetchval("SELECT datistemplate FROM pg_database WHERE datname = $1", TEMPLATE):
                 return
             await admin.execute(f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")
@@ -133,39 +127,18 @@ class DatabaseFactory:
 
     @asynccontextmanager
     async def _admin(self, database: str = "postgres") -> AsyncIterator[Connection]:
-        """A new connection each time, because each test has an event loop of its own."""
-        connection = await asyncpg.connect(
-            self.server.url(database, role="admin"), timeout=10, command_timeout=60
-        )
+        """The kept connection in the event loop that it belongs to, that of the whole run. A test has a loop of its
+        own, and what it asks for itself goes over a connection of its own."""
+        kept = self._kept
+        if kept is not None and database == "postgres" and asyncio.get_running_loop() is self._loop:
+            yield kept
+            return
+        connection = await self._connect(database)
         try:
             yield connection
         finally:
             await connection.close(timeout=10)
 
-
-@asynccontextmanager
-async def _lock(path: Path, how: int, seconds: float) -> AsyncIterator[None]:
-    descriptor = await _take(path, how, seconds)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-async def _take(path: Path, how: int, seconds: float) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise DatabaseUnavailable(
-                    f"Another process of this test run has held {path} for {seconds:.0f} seconds; end it."
-                ) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        await asyncio.sleep(_POLL_SECONDS)
+    async def _connect(self, database: str) -> Connection:
+        url = self.server.url(database, role="admin")
+        return await asyncpg.connect(url, timeout=10, command_timeout=60)

@@ -1,4 +1,4 @@
-"""Timebell's pytest plugin: a real PostgreSQL for the run and a migrated database for each test.
+"""Timebell's pytest plugin: a real PostgreSQL for each process of the run, a migrated database for each test.
 
 A project loads it in the `conftest.py` at its root, with `pytest_plugins = ["timebell.testing.fixtures"]`. It needs
 pytest and pytest-asyncio.
@@ -53,10 +53,11 @@ def timebell_apps() -> Sequence[App]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def timebell_server() -> AsyncIterator[DatabaseFactory]:
-    """The PostgreSQL server of the run, started when a test first asks for it. It hands out databases."""
-    factory = await DatabaseFactory.join(Path(os.environ[RUN_FOLDER]))
+    """The PostgreSQL server of this process, started when a test first asks for it. It hands out databases."""
+    process = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    factory = await DatabaseFactory.start(Path(os.environ[RUN_FOLDER], process))
     yield factory
-    await factory.leave()
+    await factory.stop()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -65,7 +66,8 @@ async def timebell_template(timebell_server: DatabaseFactory, timebell_apps: Seq
     await timebell_server.make_template(slices_of(Registry(timebell_apps)))
 
 
-@pytest_asyncio.fixture
+# Made and dropped in the loop of the whole run, whose connection is open already; the test itself has its own loop.
+@pytest_asyncio.fixture(loop_scope="session")
 async def timebell_database(
     timebell_server: DatabaseFactory, timebell_template: None
 ) -> AsyncIterator[TestDatabase]:

@@ -1,4 +1,4 @@
-"""Where the server of a test run keeps its files."""
+"""Where the servers of a test run keep their files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ def make_run_folder() -> Path:
 
 
 def _is_abandoned(old: Path, new: Path) -> bool:
+    """A server holds the lock of its folder as long as it runs. A run that has started none yet is left alone."""
     try:
-        if new.stat().st_mtime - (old / "users").stat().st_mtime < _STALE_SECONDS:
+        locks = list(old.glob("*/lock"))
+        if not locks or new.stat().st_mtime - old.stat().st_mtime < _STALE_SECONDS:
             return False
-        with (old / "users").open("rb") as users:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for lock in locks:
+            with lock.open("rb") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -17,7 +17,7 @@ async def meetings_template(timebell_server: DatabaseFactory) -> str:
     return await template_for(timebell_server, APP)
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def meetings_database(
     timebell_server: DatabaseFactory, meetings_template: str
 ) -> AsyncIterator[TestDatabase]:

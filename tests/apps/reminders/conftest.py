@@ -17,7 +17,7 @@ async def reminders_template(timebell_server: DatabaseFactory) -> str:
     return await template_for(timebell_server, APP)
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def reminders_database(
     timebell_server: DatabaseFactory, reminders_template: str
 ) -> AsyncIterator[TestDatabase]:
