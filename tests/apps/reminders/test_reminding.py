@@ -112,7 +112,37 @@ async def test_after_the_end_there_is_silence_and_what_was_told_stays(ada: Desk)
     assert await ada.jobs() == []
 
 
-@pytest.mark.req("R-4.4", "R-3.2")
+OCCURRENCES = "SELECT * FROM timebell.occurrences WHERE schedule_id = $1 ORDER BY occurs_at"
+
+
+@pytest.mark.req("R-3.2")
+async def test_an_occurrence_that_is_planned_again_is_the_same_row_of_a_new_revision(ada: Desk) -> None:
+    id = (await ada.create(recurrence="FREQ=WEEKLY", offsets=(0,))).schedule.id
+    # Two are past, and the planner has added others at the end of the horizon.
+    await ada.harness.advance(to=FRIDAY + WEEK + HOUR)
+    before = [dict(row) for row in await ada.rows(OCCURRENCES, id)]
+    await ada.edit(id, title="Send report")
+    again = [dict(row) for row in await ada.rows(OCCURRENCES, id)]
+    assert len(before) > 8
+    assert again[:2] == before[:2], "what is past does not change"
+    assert again[2:] == [{**row, "revision": 2} for row in before[2:]]
+
+
+@pytest.mark.req("R-3.2")
+async def test_deleting_takes_what_is_to_come_and_leaves_what_is_past(ada: Desk) -> None:
+    """The one of this very instant still counts as to come."""
+    id = (await ada.create(recurrence="FREQ=WEEKLY", offsets=(0,))).schedule.id
+    other = (await ada.create(recurrence="FREQ=WEEKLY", title="Other", offsets=(0,))).schedule.id
+    await ada.harness.advance(to=FRIDAY + WEEK)
+    before, others = [[dict(row) for row in await ada.rows(OCCURRENCES, each)] for each in (id, other)]
+    await ada.end(id)
+    left = [dict(row) for row in await ada.rows(OCCURRENCES, id)]
+    assert left == before[:1]
+    assert before[1]["occurs_at"] == ada.clock.now
+    assert [dict(row) for row in await ada.rows(OCCURRENCES, other)] == others
+
+
+@pytest.mark.req("R-4.4")
 async def test_a_count_counts_from_the_start_whatever_else_is_edited(ada: Desk) -> None:
     made = await ada.create(recurrence="FREQ=DAILY;COUNT=2", offsets=(0,))
     await ada.harness.advance(to=FRIDAY + HOUR)
