@@ -1,19 +1,32 @@
-"""The scenario of the source over HTTP alone, in a sandbox: a weekly task across the change of the clocks in March."""
+"""The scenario of the source over HTTP alone, in a sandbox: a weekly task across the change of the clocks in March. And
+a node that is stopped while it reminds."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import asyncpg
 import pytest
+import pytest_asyncio
 
+from tests.acceptance.conftest import Work
+from tests.acceptance.faults.waiting import until
 from tests.acceptance.processes import Process, clean_environment, free_port
+from tests.apps.databases import template_for
+from tests.apps.reminders.support import desk
+from timebell.apps.reminders import APP
+from timebell.testing.database import DatabaseFactory, TestDatabase
 
 KEY = "tb_test_0123456789abcdef"
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -133,3 +146,103 @@ def test_a_weekly_task_across_the_change_of_the_clocks(server: Server) -> None:
     assert server.good("GET", path)["active"] is False
     server.good("POST", "/v1/clock/advance", {"by": "PT1344H"})
     assert server.told() == told
+
+
+COUNT = 300
+# What a stop may take, and how often it may be tried where others keep the machine busy.
+STOP_SECONDS = 5.0
+TRIES = 3
+# Whoever writes into this inbox waits for us.
+HOLD = "INSERT INTO timebell_notify.inbox_ends (tenant, recipient_id, last_seq) VALUES ('default', $1, 0)"
+COUNTS = """
+SELECT (SELECT count(*) FROM timebell_notify.inbox WHERE recipient_id = $1),
+    (SELECT count(*) FROM (
+        SELECT id FROM timebell_notify.inbox WHERE recipient_id = $1 UNION
+        SELECT id FROM timebell.jobs WHERE payload->>'schedule_id' = $2::text
+    ) AS each),
+    (SELECT count(*) FROM timebell.jobs WHERE started_by IS NOT NULL),
+    (SELECT count(*) FROM timebell.nodes)
+"""
+IS_PLANNED = "SELECT coalesce(plan_at > now(), true) FROM timebell.schedules WHERE id = $1"
+IS_HELD = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1::integer = ANY (pg_blocking_pids(pid)))"
+
+
+@pytest_asyncio.fixture
+async def database(timebell_server: DatabaseFactory) -> AsyncIterator[TestDatabase]:
+    made = await timebell_server.create(template=await template_for(timebell_server, APP))
+    yield made
+    await timebell_server.drop(made)
+
+
+async def owe(database: TestDatabase, admin: asyncpg.Connection) -> tuple[UUID, UUID]:
+    """Reminders of one person that are all due, of a schedule that is to be planned on. The node that wrote them is
+    gone."""
+    tomorrow = datetime.now().replace(microsecond=0) + timedelta(days=1)
+    async with desk(database, now=datetime.now(UTC)) as ada:
+        made = await ada.create(
+            kind="reminder", recurrence=f"FREQ=MINUTELY;COUNT={COUNT}", start_local=tomorrow, offsets=(0,)
+        )
+    await admin.execute(
+        "UPDATE timebell.jobs SET run_at = now(), due_at = now() WHERE kind = 'notify.deliver'"
+    )
+    await admin.execute("UPDATE timebell.schedules SET plan_at = now() WHERE id = $1", made.schedule.id)
+    return ada.person, made.schedule.id
+
+
+async def stop_while_it_reminds(database: TestDatabase, admin: asyncpg.Connection, work: Work) -> float:
+    """How long it takes a node that has planned and is telling to go, once it is asked to."""
+    person, schedule_id = await owe(database, admin)
+    holder = await asyncpg.connect(database.admin_url, timeout=10)
+    try:
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute(HOLD, person)
+        pid = holder.get_server_pid()
+        node = await asyncio.to_thread(
+            work,
+            DATABASE_URL=database.url,
+            TIMEBELL_APPS="timebell.apps.reminders",
+            TIMEBELL_PLAN_SECONDS="1",
+        )
+
+        async def is_under_way() -> Any:
+            return await admin.fetchval(IS_PLANNED, schedule_id) and await admin.fetchval(IS_HELD, pid)
+
+        await until(is_under_way, 30, "a plan and a reminder that is being told")
+        begun = time.monotonic()
+        node.signal()
+        await transaction.rollback()
+        assert await asyncio.to_thread(node.wait) == 0, node.words
+        seconds = time.monotonic() - begun
+    finally:
+        await holder.close(timeout=10)
+    (counts,) = await admin.fetch(COUNTS, person, str(schedule_id))
+    told, told_or_owed, begun_count, node_count = counts
+    assert 0 < told < COUNT, "what was being told is finished, and nothing else is begun"
+    assert (told_or_owed, begun_count, node_count) == (COUNT, 0, 0)
+    return seconds
+
+
+@pytest.mark.req("R-9.1")
+async def test_a_node_that_is_stopped_finishes_what_it_tells_and_gives_back_the_rest(
+    database: TestDatabase, work: Work
+) -> None:
+    admin = await asyncpg.connect(database.admin_url, timeout=10)
+    try:
+        for _ in range(TRIES):
+            seconds = await stop_while_it_reminds(database, admin, work)
+            if seconds < STOP_SECONDS:
+                break
+        assert seconds < STOP_SECONDS
+        # Whoever comes next tells the rest, each once.
+        async with desk(database, now=datetime.now(UTC) + timedelta(minutes=1)) as later:
+            await later.harness.run_due()
+        occurrences = [
+            row["id"]
+            for row in await admin.fetch("SELECT payload->>'occurrence_id' AS id FROM timebell_notify.inbox")
+        ]
+        assert len(occurrences) % COUNT == 0
+        assert len({*occurrences}) == len(occurrences) > 0
+        assert await admin.fetchval("SELECT count(*) FROM timebell.jobs WHERE kind = 'notify.deliver'") == 0
+    finally:
+        await admin.close(timeout=10)

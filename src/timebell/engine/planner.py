@@ -46,8 +46,8 @@ _WORK_SECONDS = 0.5
 _WIDTH = 2
 # How long the planner may think before the others in this process get their turn.
 _TURN_SECONDS = 0.002
-# Six seconds a minute, so that the planners of a cluster do not all look at one instant.
-_JITTER = 0.1
+# Five seconds a minute, so that the planners of a cluster do not all look at one instant.
+_JITTER = 1 / 12
 _TICKS_MAX = 100_000
 # What is wrong with a row, and not with the database.
 _REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)

@@ -40,7 +40,7 @@ async def test_two_nodes_tell_each_reminder_once(ada: Desk) -> None:
     assert (told["count"], told["nodes"]) == (COUNT, 2)
 
 
-@pytest.mark.req("X-R1", "R-9.1")
+@pytest.mark.req("X-R1")
 async def test_what_a_node_left_is_told_by_the_next(ada: Desk) -> None:
     await ada.create()
     # It stops in order before anything was due; what is owed stays in the database.
