@@ -57,6 +57,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/timebell/apps/reminders/", "task", "a task is a to-do there"),
     ("src/timebell/apps/reminders/bodies.py", "rev", "the source's own name for it, which clients know"),
     ("src/timebell/apps/reminders/bodies.py", "tz", "the source's own name for it, which clients know"),
+    ("src/timebell/apps/reminders/migrations/", "canceled", "the source's own name for it, in a view"),
     *(
         (f"src/timebell/apps/meetings/{place}", name, "the source's own name for it, which clients know")
         for place in ("bodies.py", "migrations/", "sql/list_reminders.sql")
