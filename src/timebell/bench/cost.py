@@ -17,27 +17,41 @@ class Cost:
     """The processor time is steadier than the time on a machine that others use too."""
 
     seconds: float
-    client_seconds: float
+    client_seconds: float | None
     server_seconds: float | None
 
     def per_job(self, jobs: int) -> dict[str, int | float | None]:
-        server = self.server_seconds
+        client, server = self.client_seconds, self.server_seconds
         return {
             "per_s": round(jobs / self.seconds),
-            "client_us": round(self.client_seconds / jobs * 1e6, 1),
+            "client_us": None if client is None else round(client / jobs * 1e6, 1),
             "server_us": None if server is None else round(server / jobs * 1e6, 1),
         }
+
+    @property
+    def processor_seconds(self) -> float | None:
+        """Of both together."""
+        return _sum(self.client_seconds, self.server_seconds)
+
+
+def mean_of(before: Cost, after: Cost) -> Cost:
+    """What the same work cost before and after something else, on average."""
+    client = _sum(before.client_seconds, after.client_seconds)
+    server = _sum(before.server_seconds, after.server_seconds)
+    return Cost(
+        seconds=2 * before.seconds * after.seconds / (before.seconds + after.seconds),
+        client_seconds=None if client is None else client / 2,
+        server_seconds=None if server is None else server / 2,
+    )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def beside_raw(ours: Cost, before: Cost, after: Cost, jobs: int) -> dict[str, Any]:
     """What Timebell did beside what the raw loop did before and after it, on average."""
-    raw = Cost(
-        seconds=2 * before.seconds * after.seconds / (before.seconds + after.seconds),
-        client_seconds=(before.client_seconds + after.client_seconds) / 2,
-        server_seconds=None
-        if before.server_seconds is None or after.server_seconds is None
-        else (before.server_seconds + after.server_seconds) / 2,
-    )
+    raw = mean_of(before, after)
     return {
         "timebell": ours.per_job(jobs),
         "raw": {
@@ -50,23 +64,34 @@ def beside_raw(ours: Cost, before: Cost, after: Cost, jobs: int) -> dict[str, An
 
 
 class Meter:
-    """Begins to count when it is made."""
+    """Begins to count when it is made. The client is this process, unless another is named."""
 
-    def __init__(self, server_pid: int) -> None:
+    def __init__(self, server_pid: int, client_pid: int | None = None) -> None:
         self._server_pid = server_pid
+        self._client_pid = client_pid
         self._server = server_seconds(server_pid)
-        self._client = time.process_time()
+        self._client = self._client_seconds()
         self._began = time.perf_counter()
 
     def read(self) -> Cost:
         seconds = time.perf_counter() - self._began
-        client = time.process_time() - self._client
-        server = server_seconds(self._server_pid)
+        client, server = self._client_seconds(), server_seconds(self._server_pid)
         return Cost(
             seconds=seconds,
-            client_seconds=client,
+            client_seconds=None if client is None or self._client is None else client - self._client,
             server_seconds=None if server is None or self._server is None else server - self._server,
         )
+
+    def _client_seconds(self) -> float | None:
+        return time.process_time() if self._client_pid is None else process_seconds(self._client_pid)
+
+
+def process_seconds(pid: int) -> float | None:
+    """Processor time of a process without its children; None where the system does not tell."""
+    try:
+        return sum(_times(pid)[:2]) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return None
 
 
 def server_seconds(pid: int) -> float | None:

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from timebell.bench.bars import beside_bars
+from timebell.bench.cost import Cost, mean_of
 from timebell.bench.ground import NO_OPS, PAYLOAD, Ground, throwaway
 from timebell.bench.http_load import send_all
-from timebell.bench.serving import OURS, post, server, settings_of
+from timebell.bench.serving import OURS, measured, post, server, settings_of
 
 # What the server that is measured loads, by the name of this module.
 APP: Final = NO_OPS
@@ -29,33 +31,41 @@ async def http(*, requests: int, connections: int, data: Path | None = None) -> 
         before = await _plain(ground, requests, connections)
         key = secrets.token_hex(16)
         headers = {"authorization": f"Bearer {key}"}
-        async with server(OURS, settings_of(ground, key, __name__), "/readyz") as port:
-            single = post(port, "/v1/jobs", _JOB, headers)
-            await send_all(port, single, min(requests, _WARM_UP), connections)
-            seconds = await send_all(port, single, requests, connections)
-            bulk = post(port, "/v1/jobs/bulk", {"jobs": [_JOB] * BULK}, headers)
+        async with server(OURS, settings_of(ground, key, __name__), "/readyz") as served:
+            single = post(served.port, "/v1/jobs", _JOB, headers)
+            await send_all(served.port, single, min(requests, _WARM_UP), connections)
+            ours = await measured(ground, served, single, requests, connections)
+            bulk = post(served.port, "/v1/jobs/bulk", {"jobs": [_JOB] * BULK}, headers)
             bulks = max(1, requests // BULK * 4)
-            await send_all(port, bulk, min(bulks, 20), _BULK_CONNECTIONS)
-            bulk_seconds = await send_all(port, bulk, bulks, _BULK_CONNECTIONS)
+            await send_all(served.port, bulk, min(bulks, 20), _BULK_CONNECTIONS)
+            many = await measured(ground, served, bulk, bulks, _BULK_CONNECTIONS)
         after = await _plain(ground, requests, connections)
-    plain_seconds = 2 * before * after / (before + after)
-    return {
+    plain = mean_of(before, after)
+    figures = many.per_job(bulks * BULK)
+    result = {
         "bench": "http",
         "requests": requests,
         "connections": connections,
-        "timebell": {"per_s": round(requests / seconds)},
+        "timebell": ours.per_job(requests),
         "plain": {
-            "per_s": round(requests / plain_seconds),
-            "before": round(requests / before),
-            "after": round(requests / after),
+            **plain.per_job(requests),
+            "before": round(requests / before.seconds),
+            "after": round(requests / after.seconds),
         },
-        "ratio": round(plain_seconds / seconds, 3),
-        "bulk": {"size": BULK, "requests": bulks, "jobs_per_s": round(bulks * BULK / bulk_seconds)},
+        "ratio": round(plain.seconds / ours.seconds, 3),
+        "processor_ratio": _processor_ratio(plain, ours),
+        "bulk": {"size": BULK, "requests": bulks, "jobs_per_s": figures.pop("per_s"), **figures},
     }
+    return {**result, "bars": beside_bars(result)}
 
 
-async def _plain(ground: Ground, requests: int, connections: int) -> float:
-    async with server(_PLAIN, {"DATABASE_URL": ground.url}, "/healthz") as port:
-        request = post(port, "/jobs", _JOB, {})
-        await send_all(port, request, min(requests, _WARM_UP), connections)
-        return await send_all(port, request, requests, connections)
+def _processor_ratio(plain: Cost, ours: Cost) -> float | None:
+    theirs, own = plain.processor_seconds, ours.processor_seconds
+    return None if theirs is None or not own else round(theirs / own, 3)
+
+
+async def _plain(ground: Ground, requests: int, connections: int) -> Cost:
+    async with server(_PLAIN, {"DATABASE_URL": ground.url}, "/healthz") as served:
+        request = post(served.port, "/jobs", _JOB, {})
+        await send_all(served.port, request, min(requests, _WARM_UP), connections)
+        return await measured(ground, served, request, requests, connections)

@@ -9,12 +9,14 @@ import sys
 import urllib.request
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 
+from timebell.bench.cost import Cost, Meter
 from timebell.bench.ground import Ground
-from timebell.bench.http_load import Request
+from timebell.bench.http_load import Request, send_all
 from timebell.errors import TimebellError
 
 # Followed by the port.
@@ -43,8 +45,24 @@ def post(port: int, path: str, body: Mapping[str, Any], headers: Mapping[str, st
     return Request("\r\n".join(lines).encode() + content)
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A process that answers on a port."""
+
+    port: int
+    pid: int
+
+
+async def measured(ground: Ground, served: Served, request: Request, count: int, connections: int) -> Cost:
+    """What the same request costs so many times: the process that answers, and PostgreSQL behind it."""
+    meter = Meter(ground.server_pid, served.pid)
+    seconds = await send_all(served.port, request, count, connections)
+    # Opening the connections is not what is measured.
+    return replace(meter.read(), seconds=seconds)
+
+
 @asynccontextmanager
-async def server(command: Sequence[str], variables: Mapping[str, str], health: str) -> AsyncIterator[int]:
+async def server(command: Sequence[str], variables: Mapping[str, str], health: str) -> AsyncIterator[Served]:
     """A process that answers, for as long as the block lasts."""
     port = _free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TIMEBELL_")}
@@ -57,7 +75,7 @@ async def server(command: Sequence[str], variables: Mapping[str, str], health: s
     )
     try:
         await _answers(process, f"http://127.0.0.1:{port}{health}")
-        yield port
+        yield Served(port, process.pid)
     finally:
         if process.returncode is None:
             process.terminate()

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import httpx2
 
+from timebell.bench.bars import beside_bars
 from timebell.bench.ground import throwaway
 from timebell.bench.http_load import send_all
-from timebell.bench.serving import OURS, post, server, settings_of
+from timebell.bench.serving import OURS, measured, post, server, settings_of
 from timebell.errors import TimebellError
 from timebell.loading import load_apps
 
@@ -45,8 +46,8 @@ async def suggest(
     key = secrets.token_hex(16)
     async with (
         throwaway(data, load_apps([APP])) as ground,
-        server(OURS, settings_of(ground, key, APP), "/readyz") as port,
-        _asking(port, key) as ask,
+        server(OURS, settings_of(ground, key, APP), "/readyz") as served,
+        _asking(served.port, key) as ask,
     ):
         made = [await ask("/v1/recipients", {"name": f"Person {number}"}) for number in range(PEOPLE)]
         people = [person["id"] for person in made]
@@ -60,10 +61,10 @@ async def suggest(
         if not found:
             raise TimebellError("bench: nothing was suggested, so nothing is measured")
         headers = {"authorization": f"Bearer {key}", "timebell-actor": people[0]}
-        request = post(port, "/api/meetings/suggest", wish, headers)
-        await send_all(port, request, min(requests, _WARM_UP), connections)
-        seconds = await send_all(port, request, requests, connections)
-    return {
+        request = post(served.port, "/api/meetings/suggest", wish, headers)
+        await send_all(served.port, request, min(requests, _WARM_UP), connections)
+        cost = await measured(ground, served, request, requests, connections)
+    result = {
         "bench": "suggest",
         "people": PEOPLE,
         "weeks": WEEKS,
@@ -72,8 +73,9 @@ async def suggest(
         "requests": requests,
         "connections": connections,
         "found": len(found),
-        "timebell": {"per_s": round(requests / seconds, 1)},
+        "timebell": {**cost.per_job(requests), "per_s": round(requests / cost.seconds, 1)},
     }
+    return {**result, "bars": beside_bars(result)}
 
 
 class _Ask:

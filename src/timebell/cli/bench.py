@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from timebell.bench.bars import missed
 from timebell.bench.drain import drain as measure_drain
 from timebell.bench.enqueue import enqueue as measure_enqueue
 from timebell.bench.following import following as measure_following
@@ -22,7 +23,7 @@ from timebell.bench.suggest import MEETINGS_MAX
 from timebell.bench.suggest import suggest as measure_suggest
 from timebell.cli.common import run
 from timebell.cli.logs import set_up_logs
-from timebell.cli.printing import print_json, print_table
+from timebell.cli.printing import print_json, print_line, print_table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,6 +36,7 @@ _data = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Use the embedded server that runs on this folder.  [default: one of its own]",
 )
+_check = click.option("--check", is_flag=True, help="End with 1 where a figure misses its bar.")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object alone on standard output.")
 
 
@@ -77,10 +79,11 @@ def enqueue(as_json: bool, **what: Any) -> None:
 @click.option("--requests", default=20_000, show_default=True, type=click.IntRange(1, 1_000_000))
 @click.option("--connections", default=64, show_default=True, type=click.IntRange(1, 1_000))
 @_data
+@_check
 @_json
-def http(as_json: bool, **what: Any) -> None:
+def http(as_json: bool, check: bool, **what: Any) -> None:
     """Jobs written a second by one request each, beside plain FastAPI and asyncpg, and by requests of a hundred."""
-    _show(measure_http(**what), as_json)
+    _show(measure_http(**what), as_json, check)
 
 
 @bench.command()
@@ -161,10 +164,11 @@ def steady(as_json: bool, **what: Any) -> None:
     help="How many they have accepted.",
 )
 @_data
+@_check
 @_json
-def suggest(as_json: bool, **what: Any) -> None:
+def suggest(as_json: bool, check: bool, **what: Any) -> None:
     """How often in a second one process finds out when ten people can meet within four weeks."""
-    _show(measure_suggest(**what), as_json)
+    _show(measure_suggest(**what), as_json, check)
 
 
 @bench.command("next", short_help="Recurrences asked when they are due next, a second.")
@@ -183,14 +187,23 @@ def following(as_json: bool, **what: Any) -> None:
     print_table(["recurrence", "start", "per second", "µs each"], rows, empty="")
 
 
-def _show(measuring: Coroutine[Any, Any, dict[str, Any]], as_json: bool) -> None:
+def _show(measuring: Coroutine[Any, Any, dict[str, Any]], as_json: bool, check: bool = False) -> None:
     result = run(measuring)
     if as_json:
         print_json(result)
-        return
+    else:
+        _print(result)
+    if check and (lines := missed(result)):
+        raise click.ClickException("; ".join(lines))
+
+
+def _print(result: dict[str, Any]) -> None:
     flat = {
         f"{name} {part}" if isinstance(value, dict) else name: figure
         for name, value in result.items()
+        if name != "bars"
         for part, figure in (value.items() if isinstance(value, dict) else [("", value)])
     }
     print_table(["figure", "value"], flat.items(), empty="")
+    for line in missed(result):
+        print_line(line)
