@@ -31,12 +31,16 @@ class Together(Generic[Asked, Answered]):
         self._waiting: deque[tuple[Asked, asyncio.Future[Answered]]] = deque()
         self._current: asyncio.Task[None] | None = None
 
-    async def __call__(self, asked: Asked) -> Answered:
+    def ask(self, asked: Asked) -> asyncio.Future[Answered]:
+        """The answer to come. Once it is cancelled nobody asks for it, if nobody has yet."""
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, answer))
         if self._current is None:
             self._current = asyncio.create_task(self._go_on())
-        return await answer
+        return answer
+
+    async def __call__(self, asked: Asked) -> Answered:
+        return await self.ask(asked)
 
     async def _go_on(self) -> None:
         try:

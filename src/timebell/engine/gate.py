@@ -28,7 +28,7 @@ class Gate:
 
     def lets_through(self, running: Running) -> bool:
         """Whether the attempt may act without waiting for anything; most may."""
-        if not running.handler.is_async or self._limits.is_paced(running.entry.pair[1]):
+        if not running.handler.is_async or running.entry.pair[1] in self._limits.paced:
             return False
         if not self._node.may_begin(running.entry.incarnation):
             raise NotToBeHad
@@ -45,7 +45,7 @@ class Gate:
             await self._threads.acquire()
         try:
             id, queue = running.entry.id, running.entry.pair[1]
-            if self._limits.is_paced(queue) and not await self._limits.instant(id, queue):
+            if queue in self._limits.paced and not await self._limits.instant(id, queue):
                 raise NotToBeHad
             has_waited = self._timekeeper.monotonic() - asked
             if has_waited > FRESH_SECONDS and running.handler.mode == "plain" and not running.is_marked:

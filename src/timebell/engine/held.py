@@ -157,7 +157,9 @@ class Held:
         """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
         row = entry.row
         payload, cursor = row["payload"], row["cursor"]
-        size = _size(payload) if cursor is None else _size(payload) + _size(cursor)
+        size = 0 if payload is None else _size(payload)
+        if cursor is not None:
+            size += _size(cursor)
         if self._bytes + size > self._bytes_max:
             entry.row = {**row, "payload": None, "cursor": None}
             entry.is_left_behind = True
@@ -319,8 +321,6 @@ class Held:
                 del marks[key]
 
 
-def _size(text: str | None) -> int:
+def _size(text: str) -> int:
     """How much memory a text takes up, about: Python keeps all letters as wide as the widest."""
-    if text is None:
-        return 0
     return len(text) if text.isascii() else 4 * len(text)

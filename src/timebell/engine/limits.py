@@ -81,6 +81,8 @@ class Limits:
         self._node = node
         self._timekeeper = timekeeper
         self._queues: dict[str, QueueLimit] = {}
+        # The queues that have a rate. Each job is looked for here, so it is not asked for but looked at.
+        self.paced: set[str] = set()
         self._read_at = float("-inf")
         self._on_wait = on_wait
         self._in_threads: set[Entry] = set()
@@ -105,6 +107,7 @@ class Limits:
                 limit.running.update(entry for entry in running if entry.pair[1] == name)
             else:
                 known.has_rate, known.has_permits = has_rate, has_permits
+        self.paced = {name for name, limit in self._queues.items() if limit.has_rate}
 
     def budgets(self, now: datetime) -> dict[str, int]:
         """How many jobs of each limited queue may start now."""
@@ -170,10 +173,6 @@ class Limits:
         return {
             name: limit.in_use for name, limit in self._queues.items() if limit.has_permits and limit.in_use
         }
-
-    def is_paced(self, queue: str) -> bool:
-        limit = self._queues.get(queue)
-        return limit is not None and limit.has_rate
 
     async def instant(self, id: UUID, queue: str) -> bool:
         """Spend an instant on a job whose handler begins as soon as this answers; False where none comes soon."""

@@ -28,11 +28,8 @@ _PARTITION_MISSING = "23514"
 
 def fence(entries: Iterable[Entry], incarnation: int, lock_timeout: str = _LOCK_TIMEOUT) -> dict[str, object]:
     """Who writes, and under which epochs: a slot that has moved on refuses its own rows and no others."""
-    epochs: dict[int, int] = {}
-    for entry in entries:
-        # One that was marked when we owned the slot before, or visited it, needs no epoch to be settled.
-        if not entry.is_visited and entry.epoch > epochs.get(entry.slot, -1):
-            epochs[entry.slot] = entry.epoch
+    # One that was marked when we owned the slot before, or visited it, needs no epoch to be settled.
+    epochs = dict(sorted({(entry.slot, entry.epoch) for entry in entries if not entry.is_visited}))
     return {
         "slots": list(epochs.keys()),
         "epochs": list(epochs.values()),

@@ -111,7 +111,7 @@ class Starter:
         until = ownership.suspect_until
         entry.is_cautious = until is not None and _is_cautious(entry, handler, until)
         queue = entry.pair[1]
-        is_paced = self._limits.is_paced(queue)
+        is_paced = queue in self._limits.paced
         if is_paced and not self._limits.reserve(entry.id, queue, is_marked=self._must_mark(entry, handler)):
             return False
         is_admitted = self._has_place(entry, handler)

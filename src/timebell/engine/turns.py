@@ -73,17 +73,17 @@ class Line(Generic[Job]):
         self.piles: dict[str, Pile[Job]] = {}
         self.turns: deque[str] = deque()
 
-    def add(self, queue: str, due: Due[Job]) -> None:
-        pile = self.piles.get(queue)
-        if pile is None:
-            pile = self.piles[queue] = Pile()
-            self.turns.append(queue)
-        pile.push(due)
+    def add(self, queue: str) -> Pile[Job]:
+        """A queue that has nothing here yet takes its turn after the others."""
+        pile: Pile[Job] = Pile()
+        self.piles[queue] = pile
+        self.turns.append(queue)
+        return pile
 
     def take(self, most: int, round: Round[Job], waiting: dict[str, int]) -> int:
         """A turn that ends because no more is wanted is gone on with the next time."""
         turns, budgets, taken, passed = self.turns, round.budgets, 0, 0
-        while turns and passed < len(turns) and taken < most:
+        while passed < len(turns) and taken < most:
             queue = turns[0]
             pile = self.piles[queue]
             # Whoever is alone need not let others have their turn.
@@ -102,7 +102,8 @@ class Line(Generic[Job]):
                     round.used_up.add(queue)
             taken += number
             self.left_of_turn -= number
-            passed = 0 if number else passed + bool(pile)
+            # One that gave less than there was room for gives no more in this choice.
+            passed = 0 if number and number == room else passed + bool(pile)
             if not pile:
                 turns.popleft()
                 del self.piles[queue]
@@ -117,30 +118,24 @@ class Line(Generic[Job]):
 class Ring:
     """Tenants that have their turn one after the other, each once."""
 
-    __slots__ = ("_inside", "_turns", "left_of_turn")
+    __slots__ = ("_inside", "left_of_turn", "tenants")
 
     def __init__(self) -> None:
-        self._turns: deque[str] = deque()
+        self.tenants: deque[str] = deque()
         self._inside: set[str] = set()
         self.left_of_turn = _TURN
-
-    def __len__(self) -> int:
-        return len(self._turns)
 
     def add(self, tenant: str) -> None:
         if tenant not in self._inside:
             self._inside.add(tenant)
-            self._turns.append(tenant)
-
-    def first(self) -> str:
-        return self._turns[0]
+            self.tenants.append(tenant)
 
     def drop_first(self) -> None:
-        self._inside.discard(self._turns.popleft())
+        self._inside.discard(self.tenants.popleft())
         self.left_of_turn = _TURN
 
     def turn(self) -> None:
-        self._turns.rotate(-1)
+        self.tenants.rotate(-1)
         self.left_of_turn = _TURN
 
 
@@ -228,7 +223,10 @@ class Turns(Generic[Job]):
                 self._everybody.add(tenant)
             if lane == CRITICAL:
                 self._critical.add(tenant)
-        line.add(queue, due)
+        pile = line.piles.get(queue)
+        if pile is None:
+            pile = line.add(queue)
+        pile.push(due)
         self._waiting[queue] = self._waiting.get(queue, 0) + 1
 
     def counts(self) -> dict[str, int]:
@@ -238,7 +236,7 @@ class Turns(Generic[Job]):
     def choose(self, round: Round[Job]) -> None:
         if self._waiting.keys() <= round.used_up:
             return
-        if len(self._everybody) == 1:
+        if len(self._everybody.tenants) == 1:
             self._leads.clear()
         self._go_round(round, self._critical, (CRITICAL,))
         self._go_round(round, self._suspect, (SUSPECT,))
@@ -246,9 +244,9 @@ class Turns(Generic[Job]):
 
     def _go_round(self, round: Round[Job], turns: Ring, lanes: Sequence[int]) -> None:
         """One tenant after the other, until each was passed by because nothing of it can begin."""
-        passed = 0
-        while turns and passed < len(turns) and round.left > 0:
-            tenant = turns.first()
+        tenants, passed = turns.tenants, 0
+        while passed < len(tenants) and round.left > 0:
+            tenant = tenants[0]
             lines = [line for lane in lanes if (line := self._lines[lane].get(tenant)) is not None]
             if not lines:
                 turns.drop_first()
@@ -258,12 +256,13 @@ class Turns(Generic[Job]):
                 turns.turn()
                 continue
             most = self._allowed(turns, tenant)
-            taken = self._take(round, tenant, lanes, min(most, round.left, round.places.room(tenant)))
-            if taken and turns is not self._suspect and len(self._everybody) > 1:
-                self._leads.note(
-                    tenant, taken, others=len(self._everybody) - 1, is_ahead=turns is self._critical
-                )
-            passed = 0 if taken else passed + 1
+            room = min(most, round.left, round.places.room(tenant))
+            taken = self._take(round, tenant, lanes, room)
+            others = len(self._everybody.tenants) - 1
+            if taken and turns is not self._suspect and others > 0:
+                self._leads.note(tenant, taken, others=others, is_ahead=turns is self._critical)
+            # Whoever gave less than there was room for gives no more in this choice.
+            passed = 0 if taken and taken == room else passed + 1
             if 0 < taken < most and not round.left:
                 # The turn goes on with the next choice.
                 turns.left_of_turn = most - taken
@@ -272,7 +271,7 @@ class Turns(Generic[Job]):
 
     def _allowed(self, turns: Ring, tenant: str) -> int:
         """Whoever is alone need not let others have their turn."""
-        if turns is not self._suspect and len(self._everybody) <= 1:
+        if turns is not self._suspect and len(self._everybody.tenants) <= 1:
             return _ALL
         if turns is self._critical:
             return min(turns.left_of_turn, max(0, _LEAD - ceil(self._leads.of(tenant))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -35,10 +35,9 @@ async def within(deadline: timedelta, call: Awaitable[Answer], handover: Handove
     return Uncertain(reason="no_answer", detail=detail)
 
 
-async def to_the_end(call: Coroutine[Any, Any, Result]) -> Result:
-    """What the call comes to. A cancellation meanwhile is heard when that is known, and not before: a statement may be
+async def to_the_end(going_on: asyncio.Future[Result]) -> Result:
+    """What it comes to. A cancellation meanwhile is heard when that is known, and not before: a statement may be
     committed all the same."""
-    going_on = asyncio.ensure_future(call)
     try:
         return await asyncio.shield(going_on)
     except asyncio.CancelledError:

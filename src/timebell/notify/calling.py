@@ -187,20 +187,18 @@ class Caller:
         self, candidate: Candidate, provider: Provider, rendered: Rendered, *, is_in_doubt: bool
     ) -> Started:
         """Write down that the provider is about to be called."""
-        starting = asyncio.ensure_future(
-            self._desk.start(
-                Start(
-                    tenant=self._job.tenant,
-                    notification_id=self._job.id,
-                    job_version=self._job.version,
-                    recipient_id=self._intent.recipient,
-                    channel=candidate.channel,
-                    provider=provider.name,
-                    address=candidate.value,
-                    language=rendered.language,
-                    content=rendered.content,
-                    expires_at=self._intent.expires_at,
-                )
+        starting = self._desk.start.ask(
+            Start(
+                tenant=self._job.tenant,
+                notification_id=self._job.id,
+                job_version=self._job.version,
+                recipient_id=self._intent.recipient,
+                channel=candidate.channel,
+                provider=provider.name,
+                address=candidate.value,
+                language=rendered.language,
+                content=rendered.content,
+                expires_at=self._intent.expires_at,
             )
         )
         try:
@@ -233,7 +231,7 @@ class Caller:
             await self.record(started, found, is_counted=False)
         return found
 
-    async def record(
+    def record(
         self,
         started: Started,
         answer: Answer,
@@ -241,9 +239,9 @@ class Caller:
         is_last: bool = False,
         is_in_doubt: bool = False,
         is_counted: bool = True,
-    ) -> Standing | None:
+    ) -> asyncio.Future[Standing | None]:
         word, state, reason = told_of(answer, is_last=is_last, is_in_doubt=is_in_doubt)
-        return await self._desk.record(
+        return self._desk.record.ask(
             Answered(
                 tenant=self._job.tenant,
                 delivery_id=started.delivery_id,

@@ -108,8 +108,10 @@ class Quotas:
 
     async def look(self, tenant: str) -> None:
         """Count again where the last count is old, and wait for it where little is left. Asked before a transaction
-        opens, which may refuse by it."""
-        known = self._fresh(tenant) or await self._known(tenant)
+        opens, which may refuse by it, and after the quotas themselves were looked at for the rate of requests."""
+        known = self._tenants.get(tenant)
+        if known is None or known.read_at == _NEVER:
+            known = await self._known(tenant)
         if not known.is_counted:
             return
         age, is_near = self._now() - known.counted_at, known.is_near()
