@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.engine.support import Cluster, Owner
-from timebell.kernel import App, Handler, Job, Queue, Step
+from tests.engine.support import Cluster, Owner, passes_until
+from timebell.kernel import App, Enqueue, Handler, Job, Queue, Step
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
 
@@ -164,28 +165,38 @@ async def test_delayed_jobs_run_each_at_its_own_instant_and_the_oldest_first(
 
 
 @pytest.mark.req("M-5.2")
-async def test_jobs_that_are_overdue_run_oldest_first_and_no_more_at_once_than_allowed(
-    database_url: TestDatabase,
+@pytest.mark.parametrize("mode", ["plain", "external"])
+async def test_what_was_due_while_no_node_was_there_begins_oldest_first_a_hundred_at_once(
+    database_url: TestDatabase, mode: Any
 ) -> None:
-    diary = Diary()
-    at_once: list[int] = []
-    async with harness(database_url.url, [diary.app()], concurrency=100, tenant_share=1) as h:
-        diary.clock = h.clock
-        assert h.bell.settings.sweep_seconds <= 0.5
+    """250, written in another order than they are due in: a hundred, a hundred and fifty."""
+    begun: list[datetime] = []
+    over = asyncio.Event()
+
+    async def run(job: Job) -> None:
+        begun.append(job.due_at)
+        await over.wait()
+
+    app = App(name="t", handlers={"t.run": Handler(run=run, mode=mode)})
+    async with harness(database_url.url, [app]) as h:
+        clock, start = h.clock, h.clock.now
+        due = [start + timedelta(seconds=1 + number * 97 % 250) for number in range(250)]
         async with h.bell.transaction() as tx:
-            for number in range(250):
-                await h.bell.enqueue(tx, "t.run", delay=timedelta(seconds=250 - number))
-        h.clock.move(10 * MINUTE)
-        launch = h.engine.worker.attempts.launch
-
-        def watched(*arguments: Any, **options: Any) -> None:
-            launch(*arguments, **options)
-            at_once.append(len(h.engine.worker.attempts))
-
-        h.engine.worker.attempts.launch = watched  # type: ignore[method-assign]
+            await h.bell.enqueue_many(tx, [Enqueue(kind="t.run", due_at=at) for at in due])
+    clock.move(10 * MINUTE)
+    async with harness(database_url.url, [app], clock=clock, concurrency=100, tenant_share=1) as h:
+        assert h.bell.settings.sweep_seconds <= 0.5
+        await h.engine.worker.look_around()
+        for number in (100, 200, 250):
+            await passes_until(h.engine, lambda number=number: len(begun) >= number)  # type: ignore[misc]
+            for _ in range(5):
+                # There is no place for more, however often it looks.
+                await h.engine._pass(0.01)
+            assert begun == sorted(due)[:number]
+            over.set()
+            over = asyncio.Event()
+        over.set()
         await h.run_due()
-    assert len(diary.ran) == 250
-    assert max(at_once) == 100
 
 
 @pytest.mark.req("U-3")

@@ -31,6 +31,8 @@ _ROWS_AT_FIRST = 1_000
 # While more than this is due and in memory, the next read may wait for so long.
 _PLENTY = 4_000
 _PLENTY_SECONDS = 0.1
+# For so long at most nothing begins because the rest of a small backlog, with what may be older, is still to be read.
+_IN_ORDER_SECONDS = 0.1
 # How long after its due instant a job may be committed and still be found by the next look behind the cursor.
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
@@ -109,6 +111,7 @@ class Reader:
         self._rest_until = float("-inf")
         self._rows_max = _ROWS_AT_FIRST
         self._plenty_until = float("-inf")
+        self._in_order_until = float("-inf")
         # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
         self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
         self.orphans: list[Row] = []
@@ -213,6 +216,14 @@ class Reader:
             return False
         return self._next() is not None
 
+    def is_in_order(self) -> bool:
+        """Whether the oldest of what is in memory is the oldest that is due, as far as a small backlog goes.
+
+        A first read takes a few rows of each slot. Where that was not all and yet not much, what a slot has besides may
+        be older than what others gave, and is there in a moment. A large backlog is begun at once.
+        """
+        return self._timekeeper.monotonic() >= self._in_order_until
+
     def has_work(self) -> bool:
         """Whether something is to be read, or to be looked at again, now."""
         now = self._timekeeper.monotonic()
@@ -289,6 +300,8 @@ class Reader:
         # At first a little is wanted soon. Where that was not all there is, the next read is larger, so that it brings
         # enough to run while the one after it is under way.
         self._rows_max = _ROWS_A_READ if scan.pending else _ROWS_AT_FIRST
+        is_cut = scan is self._coming and bool(scan.pending) and len(rows) < rows_max == _ROWS_AT_FIRST
+        self._in_order_until = self._timekeeper.monotonic() + _IN_ORDER_SECONDS if is_cut else float("-inf")
         if scan is self._coming:
             self._advance(asked, ended, until)
         elif scan is self._recent:
