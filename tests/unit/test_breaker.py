@@ -37,8 +37,17 @@ def fail(
     policy: BreakerPolicy = POLICY,
     fraction: float = 0.0,
     probe: bool = False,
+    retry_after: timedelta | None = None,
 ) -> BreakerState:
-    return on_failure(state, error_class, now=now, policy=policy, fraction=fraction, probe=probe)
+    return on_failure(
+        state,
+        error_class,
+        now=now,
+        policy=policy,
+        fraction=fraction,
+        probe=probe,
+        retry_after=retry_after,
+    )
 
 
 def opened(
@@ -109,6 +118,42 @@ def test_after_the_hold_one_probe_passes_and_the_rest_wait_for_it() -> None:
 def test_a_probe_that_is_answered_closes_it(answer: ErrorClass | None) -> None:
     probing = on_probe(opened(), now=after(30), policy=POLICY)
     assert answered(probing, answer, probe=True) == CLOSED
+
+
+def limited(state: BreakerState, asked: float, now: datetime = NOON, *, probe: bool = False) -> BreakerState:
+    """It is there, and says when to come back."""
+    asked_for = timedelta(seconds=asked)
+    return fail(state, now, error_class="rate_limited", probe=probe, retry_after=asked_for, fraction=0.9)
+
+
+@pytest.mark.req("U-17", "A-6.4")
+@pytest.mark.parametrize(("asked", "held"), [(40, 40), (1_000_000, 300), (0, 1), (-5, 1)])
+def test_who_asks_to_be_left_alone_is_by_everybody(asked: float, held: float) -> None:
+    """As long as it asks, however chance falls; for what is longer than any outage, a probe finds out."""
+    state = limited(CLOSED, asked)
+    assert may_pass(state, after(held - 0.001)) == "hold"
+    assert may_pass(state, after(held)) == "probe"
+    assert on_success(on_probe(state, now=after(held), policy=POLICY), probe=True) == CLOSED
+
+
+def test_who_asks_again_is_left_alone_again_and_who_fails_after_it_for_longer() -> None:
+    probing = on_probe(limited(CLOSED, 2), now=after(2), policy=POLICY)
+    again = limited(probing, 40, after(2), probe=True)
+    assert may_pass(again, after(41)) == "hold"
+    assert may_pass(again, after(42)) == "probe"
+    failed = fail(probing, after(2), probe=True)
+    assert may_pass(failed, after(31)) == "hold", "half a minute, as at the fifth failure in a row"
+    assert may_pass(failed, after(32)) == "probe"
+
+
+def test_what_others_are_asked_while_all_wait_changes_nothing() -> None:
+    state = opened()
+    assert limited(state, 200, after(3)) == state
+    assert fail(state, error_class="unavailable", retry_after=timedelta(hours=1)) == state
+    four = CLOSED
+    for _ in range(4):
+        four = fail(four, retry_after=timedelta(hours=1))
+    assert may_pass(four, NOON) == "pass", "only a rate limit is an answer"
 
 
 @pytest.mark.req("U-17")

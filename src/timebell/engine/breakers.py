@@ -85,10 +85,24 @@ class Breakers:
             return
         await self._become(destination, state, on_success(state, probe=probe))
 
-    async def failed(self, destination: str, error_class: ErrorClass, now: datetime, *, probe: bool) -> None:
+    async def failed(
+        self,
+        destination: str,
+        error_class: ErrorClass,
+        now: datetime,
+        *,
+        probe: bool,
+        retry_after: timedelta | None = None,
+    ) -> None:
         state = self._states.get(destination, CLOSED)
         after = on_failure(
-            state, error_class, now=now, policy=self._policy, fraction=self._chance.fraction(), probe=probe
+            state,
+            error_class,
+            now=now,
+            policy=self._policy,
+            fraction=self._chance.fraction(),
+            probe=probe,
+            retry_after=retry_after,
         )
         await self._become(destination, state, after)
 

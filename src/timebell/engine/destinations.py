@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from timebell.engine.breakers import Breakers
 from timebell.engine.node import Node
 from timebell.engine.timekeeper import Timekeeper
@@ -26,10 +28,17 @@ class BreakerDestinations:
             return Call(destination=destination, is_probe=True)
         return Call(destination=destination, held_until=self._breakers.hold_until(destination, now))
 
-    async def answered(self, call: Call, error_class: ErrorClass | None) -> None:
+    async def answered(
+        self, call: Call, error_class: ErrorClass | None, retry_after: timedelta | None = None
+    ) -> None:
         if error_class is None:
             await self._breakers.succeeded(call.destination, probe=call.is_probe)
         else:
             await self._breakers.failed(
-                call.destination, error_class, self._timekeeper.now(), probe=call.is_probe
+                call.destination,
+                error_class,
+                self._timekeeper.now(),
+                probe=call.is_probe,
+                # What a handler answers is told here before anybody has looked at it.
+                retry_after=retry_after if isinstance(retry_after, timedelta) else None,
             )

@@ -332,7 +332,7 @@ class Executor:
 
     async def _report(self, call: Call, outcome: Outcome | None) -> None:
         if isinstance(outcome, Retry):
-            await self._destinations.answered(call, outcome.error_class)
+            await self._destinations.answered(call, outcome.error_class, outcome.after)
         elif not isinstance(outcome, Snooze):
             await self._destinations.answered(call, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from timebell.rules.backoff import ErrorClass
@@ -23,5 +23,8 @@ class Destinations(Protocol):
 
     async def ask(self, destination: str) -> Call: ...
 
-    async def answered(self, call: Call, error_class: ErrorClass | None) -> None:
-        """Tell what came of the call: None where it was answered, be it with a no."""
+    async def answered(
+        self, call: Call, error_class: ErrorClass | None, retry_after: timedelta | None = None
+    ) -> None:
+        """Tell what came of the call: None where it was answered, be it with a no. `retry_after` is what a destination
+        with a rate limit asked to wait."""

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from timebell.notify.facts import Tried
 from timebell.notify.models import Check, Policy
 from timebell.notify.provider import Answer, Handover, Provider, Rejected, Sent, Unavailable, Uncertain
 from timebell.notify.routing import Candidate
-from timebell.rules.backoff import RETRY_AFTER_MAX, UNCOUNTED_DELAY_MIN, ErrorClass, counts_as_attempt
+from timebell.rules.backoff import RETRY_AFTER_MAX, UNCOUNTED_DELAY_MIN, ErrorClass
+
+# So often a provider may turn one delivery away with an instant to come back at.
+RATE_LIMITED_MAX: Final = 10
+_WAY_GIVEN: Final = timedelta(seconds=5)
 
 # A call that was given up before anything had been handed over.
 NOT_SENT: Final = Unavailable(reason="not_sent", error_class="unavailable", about="nobody")
@@ -90,12 +93,32 @@ def leaves_doubt(answer: Answer) -> bool:
     return isinstance(answer, Unavailable) or (isinstance(answer, Rejected) and answer.blame == "account")
 
 
-def is_failure(answer: Answer) -> bool:
-    """Whether it uses up one of the attempts; a provider that is away says nothing about what was to be sent, and
-    neither does our own crash, which the engine counts."""
-    if isinstance(answer, Unavailable):
-        return counts_as_attempt(answer.error_class, retry_after=answer.retry_after)
-    return not isinstance(answer, Sent) and answer.reason != "crashed"
+Cost = Literal["nothing", "attempt", "limit"]
+
+
+class Costs(NamedTuple):
+    """What the calls at one delivery have used up: attempts, and times that it was turned away by a rate limit."""
+
+    failure_count: int = 0
+    rate_limited_count: int = 0
+
+    def plus(self, cost: Cost) -> Costs:
+        return Costs(self.failure_count + (cost == "attempt"), self.rate_limited_count + (cost == "limit"))
+
+
+def cost_of(answer: Answer) -> Cost:
+    """What a call uses up. Each that was made and did not succeed is an attempt, whoever was at fault.
+
+    One that names the instant to come back at has promised to take it then, which is counted apart. Where the provider
+    was not asked, or our own process ended, which the engine counts, it is nothing.
+    """
+    match answer:
+        case Sent() | Unavailable(about="nobody") | Uncertain(reason="crashed"):
+            return "nothing"
+        case Unavailable(error_class="rate_limited", retry_after=timedelta()):
+            return "limit"
+        case _:
+            return "attempt"
 
 
 def is_about_nobody(answer: Answer) -> bool:
@@ -111,17 +134,38 @@ def error_class_of(answer: Answer) -> ErrorClass | None:
     return answer.error_class if isinstance(answer, Unavailable) else "unavailable"
 
 
-def is_spent(tried: Tried, policy: Policy) -> bool:
-    return tried.state == "failed" or tried.failure_count >= policy.attempts_max
+def is_spent(costs: Costs, policy: Policy) -> bool:
+    """Whether no further call may be made."""
+    return costs.failure_count >= policy.attempts_max or costs.rate_limited_count >= RATE_LIMITED_MAX
 
 
-def delay_after(policy: Policy, failures: int, answer: Answer) -> timedelta:
-    """What the provider asked for, within reason, or else what the policy says."""
+def delay_after(policy: Policy, costs: Costs, answer: Answer) -> timedelta:
+    """How long to wait after an answer: as the policy says, and never shorter than the provider asked for, within
+    reason. A provider that asks for the first time is taken at its word; if it asks again, the policy counts too."""
+    asked = timedelta(0)
     if isinstance(answer, Unavailable) and answer.retry_after is not None:
-        return min(max(answer.retry_after, UNCOUNTED_DELAY_MIN), RETRY_AFTER_MAX)
+        asked = min(max(answer.retry_after, UNCOUNTED_DELAY_MIN), RETRY_AFTER_MAX)
+    match cost_of(answer):
+        case "attempt":
+            return max(asked, _planned(policy, costs.failure_count))
+        case "limit" if costs.rate_limited_count <= 1:
+            return asked
+        case "limit":
+            return max(asked, _planned(policy, costs.rate_limited_count - 1))
+        case "nothing":
+            return max(asked, _planned(policy, costs.failure_count), UNCOUNTED_DELAY_MIN)
+
+
+def _planned(policy: Policy, count: int) -> timedelta:
+    """The delay after so many; the last one repeats."""
     delays = policy.retry_delays_seconds
-    delay = timedelta(seconds=delays[min(max(failures, 1), len(delays)) - 1])
-    return delay if is_failure(answer) else max(delay, UNCOUNTED_DELAY_MIN)
+    return timedelta(seconds=delays[min(max(count, 1), len(delays)) - 1])
+
+
+def way_given_by(costs: Costs) -> timedelta:
+    """How much later than others a delivery asks whether a provider is back. Who asks first makes a call that counts,
+    so those who have lost most come last."""
+    return sum(costs) * _WAY_GIVEN
 
 
 def call_check(candidate: Candidate, provider: Provider, answer: Answer) -> Check:

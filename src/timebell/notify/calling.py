@@ -15,15 +15,17 @@ from timebell.kernel.tracing import traced
 from timebell.logs import Logger
 from timebell.notify.answers import (
     NOT_SENT,
+    Costs,
+    cost_of,
     detail_of,
-    is_failure,
+    is_spent,
     leaves_doubt,
     to_the_end,
     told_of,
     within,
 )
 from timebell.notify.deciding import Facts
-from timebell.notify.desk import Answered, Desk, Start, Started
+from timebell.notify.desk import Answered, Desk, Recorded, Start, Started
 from timebell.notify.digest_entries import with_fewer
 from timebell.notify.facts import Tried
 from timebell.notify.inbox_entries import InboxEntry
@@ -43,12 +45,15 @@ _CALENDAR: Final = "BEGIN:VCALENDAR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """A call that was made, and what came of it. `failure_count` counts those before it too. `is_in_doubt`: an attempt
-    before it may have been taken, and still may after this answer. `overtaken`: a report had said more by then."""
+    """A call that was made, and what came of it. `costs` has those before it too, and `is_last` says that they allow no
+    other. `is_in_doubt`: an attempt before it may have been taken, and still may after this answer. `overtaken`: a
+    report had said more by then."""
 
     first_tried_at: datetime
+    answered_at: datetime
     answer: Answer
-    failure_count: int
+    costs: Costs
+    is_last: bool
     is_in_doubt: bool = False
     overtaken: Standing | None = None
 
@@ -161,9 +166,9 @@ class Caller:
             raise
         # From when it was owed: the database says when the attempt began, and the rest is what it took.
         waited = (started.started_at - self._job.due_at).total_seconds() + monotonic() - began
-        failure_count = (0 if before is None else before.failure_count) + is_failure(answer)
-        is_last = failure_count >= facts.policy.attempts_max
-        overtaken = await to_the_end(self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt))
+        costs = (Costs() if before is None else before.costs).plus(cost_of(answer))
+        is_last = is_spent(costs, facts.policy)
+        recorded = await to_the_end(self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt))
         word, state, _ = told_of(answer, is_last=is_last, is_in_doubt=was_in_doubt)
         (log.debug if isinstance(answer, Sent) else log.info)(
             "a provider answered",
@@ -177,10 +182,12 @@ class Caller:
         )
         return Called(
             first_tried_at=first_tried_at,
+            answered_at=recorded.answered_at,
             answer=answer,
-            failure_count=failure_count,
+            costs=costs,
+            is_last=is_last,
             is_in_doubt=was_in_doubt and leaves_doubt(answer),
-            overtaken=overtaken,
+            overtaken=recorded.overtaken,
         )
 
     async def _start(
@@ -239,7 +246,7 @@ class Caller:
         is_last: bool = False,
         is_in_doubt: bool = False,
         is_counted: bool = True,
-    ) -> asyncio.Future[Standing | None]:
+    ) -> asyncio.Future[Recorded]:
         word, state, reason = told_of(answer, is_last=is_last, is_in_doubt=is_in_doubt)
         return self._desk.record.ask(
             Answered(
@@ -251,7 +258,7 @@ class Caller:
                 reason=reason,
                 provider_id=answer.provider_id if isinstance(answer, Sent) else None,
                 detail=detail_of(answer),
-                is_failure=is_counted and is_failure(answer),
+                cost=cost_of(answer) if is_counted else "nothing",
             )
         )
 

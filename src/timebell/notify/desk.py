@@ -15,6 +15,7 @@ from timebell.clock import Ids
 from timebell.db.pool import Row, Session
 from timebell.db.together import Together
 from timebell.kernel import Timebell
+from timebell.notify.answers import Cost
 from timebell.notify.capping import counted, room_at
 from timebell.notify.delivery_store import Columns, DeliveryStore
 from timebell.notify.inbox_entries import InboxEntry, entry_columns
@@ -71,7 +72,15 @@ class Answered:
     reason: str
     provider_id: str | None
     detail: dict[str, Any]
-    is_failure: bool = False
+    cost: Cost = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """That an answer was written down. `overtaken`: where the delivery stood, if a report had taken it farther."""
+
+    answered_at: datetime
+    overtaken: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +191,8 @@ class Desk:
             "expires_ats": [start.expires_at for start in starts],
         }
 
-    async def _record(self, answers: Sequence[Answered]) -> Sequence[Standing | None]:
-        """Where a delivery stands that a report took farther before its answer came; None for all others."""
+    async def _record(self, answers: Sequence[Answered]) -> Sequence[Recorded]:
+        """When each was written down, and which of them a report had overtaken."""
         columns: Columns = {
             "tenants": [one.tenant for one in answers],
             "delivery_ids": [one.delivery_id for one in answers],
@@ -193,7 +202,7 @@ class Desk:
             "reasons": [one.reason for one in answers],
             "provider_ids": [one.provider_id for one in answers],
             "details": [orjson.dumps(one.detail).decode() for one in answers],
-            "are_failures": [one.is_failure for one in answers],
+            "costs": [one.cost for one in answers],
         }
         captured = [one for one in answers if one.state == "suppressed"]
         untaken = [one for one in answers if one.state == "pending"]
@@ -207,8 +216,13 @@ class Desk:
                     await self._outbox.capture_sends(session, columns=self._captured_columns(captured))
                 if untaken:
                     await self._store.settle_withdrawn(session, columns=_untaken_columns(untaken))
-        overtaken = {row["position"]: Standing(row["state"], row["reason"]) for row in rows}
-        return [overtaken.get(position) for position in range(1, len(answers) + 1)]
+        return [
+            Recorded(
+                answered_at=row["answered_at"],
+                overtaken=None if row["state"] is None else Standing(row["state"], row["reason"]),
+            )
+            for row in rows
+        ]
 
     def _captured_columns(self, captured: Sequence[Answered]) -> Columns:
         return {

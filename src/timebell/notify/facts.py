@@ -13,6 +13,7 @@ import orjson
 
 from timebell.db.pool import Row
 from timebell.kernel import Job
+from timebell.notify.answers import Costs, is_spent
 from timebell.notify.consent import Suppressed
 from timebell.notify.deciding import Facts
 from timebell.notify.intents import Intent
@@ -35,13 +36,17 @@ class Tried:
     state: DeliveryState
     reason: str | None
     number: int
-    failure_count: int
+    costs: Costs
     is_open: bool
     provider_id: str | None
     language: str | None
     content: Content | None
     created_at: datetime
     updated_at: datetime
+
+    def is_spent(self, policy: Policy) -> bool:
+        """Whether it is not tried again."""
+        return self.state == "failed" or is_spent(self.costs, policy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,7 @@ def _tried(stored: dict[str, Any]) -> Tried:
         state=stored["state"],
         reason=stored["reason"],
         number=stored["number"],
-        failure_count=stored["failure_count"],
+        costs=Costs(stored["failure_count"], stored["rate_limited_count"]),
         is_open=stored["is_open"],
         provider_id=stored["provider_id"],
         language=stored["language"],

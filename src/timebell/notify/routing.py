@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from timebell.notify.models import Address, AddressKind, Check, Recipient, Route
-from timebell.notify.provider import Channel
+from timebell.notify.provider import Channel, Provider
 
 FIRST: Final = "first"
 
@@ -119,3 +120,11 @@ def _why_unreachable(channel: Channel, recipient: Recipient) -> str:
 def _addresses(channel: Channel, recipient: Recipient) -> list[Address]:
     kind = _KIND[channel]
     return [address for address in recipient.addresses if address.kind == kind]
+
+
+def destination_of(provider: Provider, tenant: str, candidate: Candidate) -> str:
+    """What the breaker is about: the provider; or one host, where each recipient has its own. That is kept for each
+    tenant apart, since it is tenants who name hosts, and one could name a page of another's that always fails."""
+    if not provider.traits.is_per_host:
+        return f"provider:{provider.name}"
+    return f"provider:{provider.name}:{tenant}:{urlsplit(candidate.value).netloc.lower()}"

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from timebell.kernel import Job
-from timebell.notify.answers import call_check, delay_after, error_class_of, is_about_nobody, is_spent
+from timebell.notify.answers import call_check, delay_after, error_class_of, is_about_nobody, way_given_by
 from timebell.notify.calling import Called, Caller, Stopped
 from timebell.notify.deciding import Facts, Hold, Skip, refusal, wait
 from timebell.notify.desk import CappedSend, Desk, Started
@@ -17,7 +16,7 @@ from timebell.notify.facts import Known, Tried
 from timebell.notify.intents import Intent
 from timebell.notify.models import Check, Policy
 from timebell.notify.provider import Channel, Provider, Rejected, Sent, Unavailable, Uncertain
-from timebell.notify.routing import Candidate, leg_named
+from timebell.notify.routing import Candidate, destination_of, leg_named
 from timebell.notify.standing import Standing, together
 from timebell.notify.template_models import Rendered, Unrendered
 from timebell.notify.turns import Asker, Turn
@@ -98,7 +97,8 @@ class Sender:
         for each in known.tried:
             if each.is_open:
                 started = Started(delivery_id=each.id, number=each.number, started_at=each.updated_at)
-                if await self._caller.record(started, Uncertain(reason="crashed")) is not None:
+                recorded = await self._caller.record(started, Uncertain(reason="crashed"))
+                if recorded.overtaken is not None:
                     raise Stopped("a report told what became of it")
                 each = replace(
                     each, is_open=False, state="uncertain", reason="crashed", updated_at=known.facts.now
@@ -150,7 +150,7 @@ class Sender:
         doubtful = next((each for each in before.values() if each.state == "uncertain"), None)
         if doubtful is not None:
             return await self._settle_doubt(facts, candidate, doubtful, tried, providers)
-        spent = {each.provider: each for each in before.values() if is_spent(each, facts.policy)}
+        spent = {each.provider: each for each in before.values() if each.is_spent(facts.policy)}
         left = [one for one in providers if one.name not in spent]
         if not left:
             reason = next((each.reason for each in spent.values() if each.state == "failed"), None)
@@ -212,9 +212,12 @@ class Sender:
         rendered: Rendered,
         before: Mapping[str, Tried],
     ) -> Step | _NotNow | _Refused:
-        leave = await self._job.destinations.ask(_destination(provider, self._job.tenant, candidate))
+        leave = await self._job.destinations.ask(destination_of(provider, self._job.tenant, candidate))
+        tried = before.get(provider.name)
         if leave.held_until is not None:
-            return _NotNow(until=max(leave.held_until, facts.now + _BREAKER_WAIT_MIN), reason="held_breaker")
+            until = max(leave.held_until, facts.now + _BREAKER_WAIT_MIN)
+            way_given = way_given_by(tried.costs) if tried is not None else timedelta(0)
+            return _NotNow(until=until + way_given, reason="held_breaker")
         turn = await self._turn(provider)
         if turn is not None:
             return _NotNow(until=turn.at, reason="held_rate")
@@ -223,10 +226,10 @@ class Sender:
             return no_room
         await self._go_ahead()
         self._has_called = True
-        tried = before.get(provider.name)
         called = await self._caller.call(facts, candidate, provider, rendered, tried)
         if not is_about_nobody(called.answer):
-            await self._job.destinations.answered(leave, error_class_of(called.answer))
+            asked = called.answer.retry_after if isinstance(called.answer, Unavailable) else None
+            await self._job.destinations.answered(leave, error_class_of(called.answer), asked)
         return await self._after(facts, candidate, provider, called)
 
     async def _go_ahead(self) -> None:
@@ -260,11 +263,11 @@ class Sender:
                 address = candidate.value if blame == "address" else None
                 return RuledOut(reason="rejected", address=address, checks=checks)
             case Unavailable():
-                if called.failure_count >= facts.policy.attempts_max:
+                if called.is_last:
                     return _Refused(reason="exhausted", checks=checks)
                 self.has_untaken = True
-                delay = delay_after(facts.policy, called.failure_count, called.answer)
-                return _NotNow(until=facts.now + delay, reason="held_retry", checks=checks)
+                delay = delay_after(facts.policy, called.costs, called.answer)
+                return _NotNow(until=called.answered_at + delay, reason="held_retry", checks=checks)
             case Uncertain():
                 return self._doubt(facts, candidate, provider, called, checks)
 
@@ -277,16 +280,15 @@ class Sender:
         checks: tuple[Check, ...],
     ) -> Step:
         """No answer came. What can be done about it is done by the next run; no other way is tried meanwhile."""
-        age = facts.now - called.first_tried_at
+        age = called.answered_at - called.first_tried_at
         remedy = remedy_for(provider.traits, self._intent.urgency, age)
-        is_spent = called.failure_count >= facts.policy.attempts_max or age >= ATTENTION
-        if remedy == "leave" or (remedy == "again" and is_spent):
+        if remedy == "leave" or (remedy == "again" and (called.is_last or age >= ATTENTION)):
             standing = Standing("uncertain", "no_answer")
             return Ended(channel=candidate.channel, standing=standing, checks=checks)
-        delay = delay_after(facts.policy, called.failure_count, called.answer)
+        delay = delay_after(facts.policy, called.costs, called.answer)
         if remedy == "wait":
             delay = timedelta(seconds=facts.policy.report_wait_seconds)
-        return Hold(until=facts.now + delay, reason="held_report", checks=checks)
+        return Hold(until=called.answered_at + delay, reason="held_report", checks=checks)
 
     async def _settle_doubt(
         self,
@@ -320,7 +322,7 @@ class Sender:
                 step = await self._send_to(facts, candidate, cleared)
                 return replace(step, checks=(check, *step.checks))
             remedy = "wait"
-        if remedy == "again" and doubtful.failure_count < facts.policy.attempts_max:
+        if remedy == "again" and not doubtful.is_spent(facts.policy):
             step = await self._try_each(facts, candidate, [provider], {provider.name: doubtful})
             return replace(step, checks=(check, *step.checks))
         until = doubtful.updated_at + timedelta(seconds=facts.policy.report_wait_seconds)
@@ -389,11 +391,3 @@ class Sender:
         if until <= facts.now:
             return Skip(reason="template_incomplete", checks=(check,))
         return Hold(until=until, reason="template_incomplete", checks=(check,))
-
-
-def _destination(provider: Provider, tenant: str, candidate: Candidate) -> str:
-    """What the breaker is about: the provider; or one host, where each recipient has its own. That is kept for each
-    tenant apart, since it is tenants who name hosts, and one could name a page of another's that always fails."""
-    if not provider.traits.is_per_host:
-        return f"provider:{provider.name}"
-    return f"provider:{provider.name}:{tenant}:{urlsplit(candidate.value).netloc.lower()}"

@@ -153,7 +153,7 @@ def _provider_held(check: Check, timezone: str) -> str:
     until = _at(check, "until", timezone)
     match check.reason:
         case "held_breaker":
-            return f"The provider keeps failing; it is tried again at {until}."
+            return f"The provider keeps failing or asked for a rest; it is tried again at {until}."
         case "held_rate":
             return f"The provider's rate limit has room for it at about {until}."
         case _:

@@ -2,7 +2,7 @@
 
 Closed, every call passes. After enough failures in a row it opens and holds all calls for a while. When
 that time is over it is half-open: a probe or two may pass, one answer closes it, one failure opens it again
-for longer.
+for longer. A destination that asks to be left alone for so long is, by everybody.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ PROBES_MAX = 100
 OPEN_MIN = timedelta(milliseconds=1)
 OPEN_MAX = timedelta(days=1)
 GROWTH_MAX = 10.0
+ASKED_MIN = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +96,24 @@ def on_failure(
     policy: BreakerPolicy,
     fraction: float,
     probe: bool = False,
+    retry_after: timedelta | None = None,
 ) -> BreakerState:
     """A call failed. `probe` repeats what `may_pass` had answered for that call.
 
-    Refusals and rate limits prove that the destination is there, so they count as answers. A call that set
-    out before the breaker opened and fails afterwards tells nothing new, nor does the second of two probes;
-    were they counted, one outage under load would reach the longest spell at once.
+    Refusals and rate limits prove that the destination is there, so they count as answers; where a rate limit
+    comes with what to wait, in `retry_after`, all wait as long. A call that set out before the breaker opened
+    and fails afterwards tells nothing new, nor does the second of two probes; were they counted, one outage
+    under load would reach the longest spell at once.
     """
-    if error_class not in ("transient", "unavailable"):
+    asked = retry_after if error_class == "rate_limited" else None
+    if error_class not in ("transient", "unavailable") and asked is None:
         return on_success(state, probe=probe)
+    if state.spell is not None and (not probe or state.spell.probes_out == 0):
+        return state
+    if asked is not None:
+        return _left_alone(asked, now=now, policy=policy)
     if state.spell is not None:
-        if not probe or state.spell.probes_out == 0:
-            return state
-        longer = min(state.spell.length * policy.growth, policy.open_for_max)
+        longer = min(max(state.spell.length * policy.growth, policy.open_for), policy.open_for_max)
         return _opened(state, length=longer, now=now, fraction=fraction)
     failed = replace(state, failures=state.failures + 1)
     if failed.failures < policy.failures:
@@ -120,6 +126,13 @@ def _opened(state: BreakerState, *, length: timedelta, now: datetime, fraction: 
     check_fraction(fraction)
     until = _aware(now) + length * (1 - fraction / 2)
     return replace(state, spell=OpenSpell(length=length, until=until))
+
+
+def _left_alone(asked: timedelta, *, now: datetime, policy: BreakerPolicy) -> BreakerState:
+    """Hold for as long as was asked, and no longer than for any outage: what was said to one call need not be
+    true of all, and a probe finds out."""
+    length = min(max(asked, ASKED_MIN), policy.open_for_max)
+    return BreakerState(spell=OpenSpell(length=length, until=_aware(now) + length))
 
 
 def _aware(now: datetime) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,8 +20,12 @@ from tests.apps.meetings.support import (
     open_office,
     slot,
 )
+from tests.contract.providers.http_server import Request
+from tests.contract.providers.other_sides import WebPushSide
+from tests.engine.notify.stage import device
 from tests.web.support import problem
-from timebell.notify import Unavailable
+from timebell.notify import Address, Rejected, Unavailable, Uncertain
+from timebell.notify.provider import Answer
 from timebell.providers.log import captured_providers
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -85,29 +90,80 @@ async def test_accepted_forty_minutes_before_only_the_last_is_owed(office: Offic
     assert await office.value("SELECT count(*) FROM timebell.job_log WHERE state = 'skipped'") == 4
 
 
+THREE = (0, 1, 6)
+DOUBT = Uncertain(reason="no answer")
+
+
 @pytest.mark.req("M-5.4", "M-5.5", "X-M1", "X-M10")
-async def test_a_reminder_that_fails_is_tried_after_one_minute_and_after_five_and_no_more(
+@pytest.mark.parametrize(
+    ("answer", "traits", "calls", "attempts", "reason"),
+    [
+        (NO, {}, THREE, 3, "exhausted"),
+        (Unavailable(reason="refused", error_class="unavailable"), {}, THREE, 3, "exhausted"),
+        (Unavailable(reason="429", error_class="rate_limited"), {}, THREE, 3, "exhausted"),
+        (
+            Unavailable(reason="429", error_class="rate_limited", retry_after=90 * SECOND),
+            {},
+            (0, 1.5, 3, 8, 23, 38, 53, 68, 83, 98),
+            0,
+            "exhausted",
+        ),
+        (Rejected(reason="no such mailbox", blame="address"), {}, (0,), 1, "rejected"),
+        (DOUBT, {}, (0,), 1, "no_answer"),
+        (DOUBT, {"key_lifetime": DAY}, THREE, 3, "no_answer"),
+    ],
+)
+async def test_whatever_the_provider_goes_on_to_answer_a_reminder_fails(
     meetings_database: TestDatabase,
+    answer: Answer,
+    traits: dict[str, Any],
+    calls: tuple[float, ...],
+    attempts: int,
+    reason: str,
 ) -> None:
-    mail = RecordingProvider(channels=["email"])
+    """After one minute and after five, and no more; what nobody knows to have arrived is not called sent anywhere."""
+    mail = RecordingProvider(channels=["email"], **traits)
     async with open_office(meetings_database, [mail], people={"Bob": MAIL["Bob"]}) as office:
         id = (await office.accepted(participants=[office.bob]))["id"]
         await office.bench.run_due()
         mail.parcels.clear()
-        mail.answer(NO, NO, NO, NO)
-        await office.bench.advance(to=START - 20 * HOUR)
+        mail.answer(*[answer] * 99)
         due = START - DAY
-        assert [parcel.attempted_at for parcel in mail.parcels] == [due, due + MINUTE, due + 6 * MINUTE]
+        await office.bench.advance(to=due)
+        assert {
+            one["status"] for one in await office.reminders(id) if one["recipient_id"] == str(office.bob)
+        } == ({"pending"} if len(calls) > 1 else {"pending", "failed"})
+        await office.bench.advance(to=due + 4 * HOUR)
+        assert [parcel.attempted_at for parcel in mail.parcels] == [due + minute * MINUTE for minute in calls]
         (failed,) = await office.reminders(id, "failed")
-        assert (failed["attempts"], failed["reminder_type"]) == (3, "24h_before")
-        assert at(failed["last_attempt_at"]) == due + 6 * MINUTE
-        assert (failed["reason"], failed["next_attempt_at"]) == ("exhausted", None)
+        assert (failed["recipient_id"], failed["reminder_type"]) == (str(office.bob), "24h_before")
+        assert (failed["attempts"], failed["reason"]) == (attempts, reason)
+        assert at(failed["last_attempt_at"]) == due + calls[-1] * MINUTE
+        assert failed["next_attempt_at"] is None
         states = await office.rows(
             "SELECT d.state, d.attempt_count FROM timebell_notify.deliveries d WHERE d.channel = 'email' "
             "AND d.notification_id = $1",
             UUID(failed["id"]),
         )
-        assert [tuple(one) for one in states] == [("failed", 3)]
+        state = "uncertain" if reason == "no_answer" else "failed"
+        assert [tuple(one) for one in states] == [(state, len(calls))]
+
+
+@pytest.mark.req("M-5.1")
+async def test_what_another_channel_took_is_sent_although_one_is_in_doubt(
+    meetings_database: TestDatabase,
+) -> None:
+    push = RecordingProvider("pushes", channels=["push"])
+    bob = {"addresses": [device("phone"), device("tablet")], "channel_preference": "push"}
+    async with open_office(meetings_database, [push], people={"Bob": bob}) as office:
+        id = (await office.accepted(participants=[office.bob]))["id"]
+        await office.bench.run_due()
+        push.answer(DOUBT)
+        await office.bench.advance(to=START - DAY)
+        (sent,) = [
+            one for one in await office.reminders(id, "sent") if one["recipient_id"] == str(office.bob)
+        ]
+        assert sent["reason"] is None
 
 
 @pytest.mark.req("M-5.4")
@@ -203,6 +259,52 @@ async def test_in_demo_mode_only_the_inbox_is_told(meetings_database: TestDataba
         assert [tuple(one) for one in states] == [("email", "suppressed"), ("inbox", "sent")]
         kept = "SELECT count(*) FROM timebell_notify.outbox WHERE template = 'meetings.reminder'"
         assert await office.value(kept) == 3
+
+
+class Browsers(WebPushSide):
+    """A push service that reads what it is given, at whatever time that is."""
+
+    def examine(self, request: Request) -> tuple[str, str]:
+        self.messages.append(json.loads(self.browser.decrypt(request.body)))
+        return request.path, ""
+
+
+@pytest.mark.req("M-5.8", "X-M15")
+@pytest.mark.parametrize("is_demo", [True, False])
+async def test_a_reminder_is_pushed_and_in_demo_mode_nothing_leaves(
+    meetings_database: TestDatabase, is_demo: bool
+) -> None:
+    """Through the provider of Web Push itself, which encrypts it for the browser."""
+    side = Browsers()
+    await side.open()
+    try:
+        detail = {"keys": side.browser.keys()}
+        devices = [
+            Address(kind="push", value=f"{side.server.url}/push/{name}", detail=detail)
+            for name in ("phone", "tablet")
+        ]
+        bob = {"addresses": devices, "channel_preference": "push"}
+        providers = captured_providers() if is_demo else [side.provider]
+        async with open_office(meetings_database, providers, people={"Bob": bob}) as office:
+            id = (await office.accepted(participants=[office.bob]))["id"]
+            await office.bench.run_due()
+            side.messages.clear()
+            await office.bench.advance(to=START - DAY)
+            assert [message["title"] for message in side.messages] == ([] if is_demo else ["Review"] * 2)
+            assert await office.told("meeting_reminder") == {"Ada": 1, "Bob": 1}
+            (sent,) = [
+                one for one in await office.reminders(id, "sent") if one["recipient_id"] == str(office.bob)
+            ]
+            assert sent["channels"] == ["inbox", "push"]
+            states = await office.rows(
+                "SELECT channel, state, reason FROM timebell_notify.deliveries WHERE notification_id = $1 "
+                "AND channel = 'push'",
+                UUID(sent["id"]),
+            )
+            outcome = ("push", "suppressed", "demo") if is_demo else ("push", "sent", "accepted")
+            assert [tuple(one) for one in states] == [outcome] * 2
+    finally:
+        await side.close()
 
 
 @pytest.mark.req("M-5.8", "X-M15")

@@ -11,7 +11,6 @@ from timebell.notify import Rejected, Route, Unavailable
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 
-MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
 
@@ -39,25 +38,6 @@ async def test_a_number_that_is_refused_leads_to_mail(database_url: TestDatabase
         assert await s.states(told.id) == [("sms", "failed", "rejected"), ("email", "sent", "accepted")]
     assert texts.taken == {}
     assert mails.taken == {EMAIL: 1}
-
-
-@pytest.mark.req("A-6.1")
-async def test_what_is_unavailable_is_tried_four_times_and_then_failed(database_url: TestDatabase) -> None:
-    provider = RecordingProvider()
-    provider.answer(*[Unavailable(reason="busy")] * 9)
-    async with stage(database_url.url, [provider]) as s:
-        told = await s.told(channels=["email"])
-        assert (told.state, told.reason) == ("held", "held_retry")
-        assert told.held_until == s.clock.now + MINUTE
-        await s.harness.advance(24 * HOUR)
-        told = await s.now(told.id)
-        assert (told.state, told.reason) == ("failed", "exhausted")
-        assert await s.states(told.id) == [("email", "failed", "exhausted")]
-    began = provider.parcels[0].attempted_at
-    assert began is not None
-    waits = [parcel.attempted_at - began for parcel in provider.parcels if parcel.attempted_at]
-    assert waits == [0 * MINUTE, MINUTE, 6 * MINUTE, 21 * MINUTE]
-    assert len({parcel.key for parcel in provider.parcels}) == 1
 
 
 async def test_another_provider_takes_what_the_first_certainly_did_not(database_url: TestDatabase) -> None:

@@ -108,13 +108,13 @@ async def test_an_answer_to_an_earlier_attempt_does_not_settle_a_later_one(
         provider_id=None,
         detail={},
     )
-    assert await desk.record(doubt) is None
+    assert (await desk.record(doubt)).overtaken is None
     no = replace(doubt, number=first.number, answer="unavailable", state="pending", reason="held_retry")
-    assert await desk.record(no) == Standing("uncertain", "no_answer")
+    assert (await desk.record(no)).overtaken == Standing("uncertain", "no_answer")
     assert await tables.value(f"SELECT state FROM {SCHEMA}.deliveries") == "uncertain"
     yes = replace(doubt, number=first.number, answer="sent", state="sent", reason="accepted")
-    assert await desk.record(yes) is None
-    assert await desk.record(doubt) == Standing("sent", "accepted")
+    assert (await desk.record(yes)).overtaken is None
+    assert (await desk.record(doubt)).overtaken == Standing("sent", "accepted")
     answers = await tables.rows(f"SELECT answer FROM {SCHEMA}.attempts ORDER BY number")
     assert [row["answer"] for row in answers] == ["sent", "uncertain"]
 

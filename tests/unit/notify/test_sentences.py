@@ -105,7 +105,7 @@ def check(name: str, verdict: Any, reason: str | None = None, **detail: Any) -> 
         ),
         (
             check("provider", "held", "held_breaker", until=ENDS),
-            "The provider keeps failing; it is tried again at 2027-03-02 07:00 Europe/Berlin.",
+            "The provider keeps failing or asked for a rest; it is tried again at 2027-03-02 07:00 Europe/Berlin.",
         ),
         (
             check("provider", "held", "held_rate", until=ENDS),

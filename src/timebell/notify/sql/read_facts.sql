@@ -18,7 +18,7 @@ SELECT coalesce(:now::timestamptz, now()) AS now, n.state, n.settled_at IS NOT N
         WHERE a.tenant = o.tenant AND a.recipient_id = o.recipient_id) AS suppressed,
     (SELECT jsonb_agg(jsonb_build_object('id', d.id, 'channel', d.channel, 'provider', d.provider,
             'address', d.address, 'state', d.state, 'reason', d.reason, 'failure_count', d.failure_count,
-            'number', d.attempt_count, 'provider_id', d.provider_id, 'created_at', d.created_at,
+            'rate_limited_count', d.rate_limited_count, 'number', d.attempt_count, 'provider_id', d.provider_id, 'created_at', d.created_at,
             'updated_at', d.updated_at, 'language', d.language, 'content', d.content,
             'is_open', EXISTS (SELECT FROM timebell_notify.attempts t WHERE t.tenant = d.tenant
                 AND t.delivery_id = d.id AND t.number = d.attempt_count AND t.answer IS NULL))

@@ -3,13 +3,14 @@
 -- provider said is kept only of a delivery that was not erased meanwhile.
 WITH answered AS (
     SELECT * FROM unnest(:tenants::text[], :delivery_ids::uuid[], :numbers::integer[], :answers::text[],
-        :states::text[], :reasons::text[], :provider_ids::text[], :details::text[], :are_failures::boolean[])
+        :states::text[], :reasons::text[], :provider_ids::text[], :details::text[], :costs::text[])
         WITH ORDINALITY
-        AS a(tenant, delivery_id, number, answer, state, reason, provider_id, detail, is_failure, position)
+        AS a(tenant, delivery_id, number, answer, state, reason, provider_id, detail, cost, position)
 ), moved AS (
     UPDATE timebell_notify.deliveries d
     SET state = a.state, reason = a.reason, provider_id = coalesce(a.provider_id, d.provider_id),
-        failure_count = d.failure_count + a.is_failure::integer,
+        failure_count = d.failure_count + (a.cost = 'attempt')::integer,
+        rate_limited_count = d.rate_limited_count + (a.cost = 'limit')::integer,
         sent_at = CASE WHEN a.state = 'sent' THEN coalesce(:now::timestamptz, now()) ELSE d.sent_at END,
         updated_at = coalesce(:now::timestamptz, now())
     FROM answered a
@@ -24,6 +25,7 @@ WITH answered AS (
     WHERE t.tenant = a.tenant AND t.delivery_id = a.delivery_id AND t.number = a.number
         AND (t.answer IS NULL OR a.answer <> 'uncertain')
 )
-SELECT a.position, d.state, d.reason
-FROM answered a JOIN timebell_notify.deliveries d ON d.tenant = a.tenant AND d.id = a.delivery_id
-WHERE NOT EXISTS (SELECT FROM moved m WHERE m.tenant = a.tenant AND m.id = a.delivery_id)
+SELECT coalesce(:now::timestamptz, now()) AS answered_at, d.state, d.reason
+FROM answered a LEFT JOIN timebell_notify.deliveries d ON d.tenant = a.tenant AND d.id = a.delivery_id
+    AND NOT EXISTS (SELECT FROM moved m WHERE m.tenant = a.tenant AND m.id = a.delivery_id)
+ORDER BY a.position
