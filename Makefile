@@ -3,7 +3,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all faults packages lint format bench lock sbom clean
+.PHONY: help up test test-all faults packages lint style format bench lock sbom clean
+
+# What was compiled is kept, whatever the environment says: the tests start some hundred processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,12 +22,24 @@ help: ## Show this list
 up: $(READY) ## Run Timebell on its own PostgreSQL
 	exec $(BIN)/timebell up $(ARGS)
 
-# Three at once on two processors: some of the tests wait for processes of their own.
-test: lint packages ## Run the checks and every test that is not slow
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
+# Two things at once, because the first run on a machine has to fetch and install, and each waits for others most of the
+# time. The types are looked at beside the tests, and what is wrong with them is told as soon as it is known. Three tests
+# at once on two processors: some wait for processes of their own.
+define TESTS
+@$(MAKE) --no-print-directory -j 2 style packages
+@mkdir -p build
+@{ $(BIN)/mypy >build/mypy.txt 2>&1 || { cat build/mypy.txt; exit 1; }; } & types=$$!; \
+	status=0; \
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(1) $(ARGS) || status=$$?; \
+	wait $$types || { echo "mypy refuses it: build/mypy.txt" >&2; status=1; }; \
+	exit $$status
+endef
 
-test-all: lint packages ## Run the checks and every test, the slow ones too
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+test: ## Run the checks and every test that is not slow
+	$(call TESTS,-m "not slow")
+
+test-all: ## Run the checks and every test, the slow ones too
+	$(call TESTS)
 
 faults: $(READY) packages ## Kill, stop and starve real processes, and write what came of it to docs/explanation/faults.md
 	mkdir -p build
@@ -54,10 +69,12 @@ packages: ## Install the Debian packages that some tests need (root only)
 	fi; \
 	echo "Tests that need these are skipped; install as root:$$missing" >&2
 
-lint: $(READY) ## Run the checks alone
+lint: style ## Run the checks alone
+	$(BIN)/mypy
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(READY) ## Put the code in the house format
@@ -97,6 +114,10 @@ $(READY): requirements.lock pyproject.toml
 		exit 1; \
 	fi
 	@echo "Installing the locked packages"
-	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@# pip brings uv, which is several times faster with the rest. An index that only pip knows of is left to pip.
+	@awk '/^[^ ]/ { is_uv = /^uv==/ } is_uv' requirements.lock >$(VENV)/uv.lock
+	@$(PIP) install --quiet --require-hashes -r $(VENV)/uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements.lock || \
+		$(PIP) install --quiet --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)
