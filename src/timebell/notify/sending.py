@@ -359,6 +359,9 @@ class Sender:
         if rate is not None and turn is None:
             asker = Asker(tenant=self._job.tenant, notification_id=self._job.id, urgency=self._intent.urgency)
             turn = await self._desk.turns.ask(provider.name, rate, asker)
+            if turn is not None and turn.soon is not None:
+                await self._job.bell.clock.sleep(turn.soon.total_seconds())
+                turn = await self._desk.turns.ask(provider.name, rate, asker)
             if turn is not None:
                 self._turns[provider.name] = turn
         return turn

@@ -32,7 +32,8 @@ EXPECTED: Final = timedelta(milliseconds=400)
 PATIENCE: Final = timedelta(seconds=10)
 # Who came before its instant is waited for until so long after it.
 KEPT: Final = timedelta(seconds=2)
-# What is critical may be called at once where the provider is free within so long.
+# What is critical may be called at once where the provider is free within so long, and who was called and comes so long
+# before its instant waits for it on the spot.
 SOON: Final = timedelta(seconds=1)
 # Where somebody waits, and yet the provider was free for so long, nobody calls.
 STUCK: Final = timedelta(seconds=5)
@@ -65,10 +66,12 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A turn that is waited for: about when it comes, and when to ask again unless one is called before."""
+    """A turn that is waited for: about when it comes, and when to ask again unless one is called before. `soon`: it is
+    certain, and so near that to put the job down and take it up again would take as long."""
 
     at: datetime
     ask_at: datetime
+    soon: timedelta | None = None
 
 
 class Turns:
@@ -153,7 +156,9 @@ class _Gate:
         if kept:
             columns: Columns = {"ids": list(kept), "untils": [at + KEPT for at in kept.values()]}
             await self._store.keep_places(self._tx.session, provider=self._provider, columns=columns)
-            self.answers.update({id: Turn(at=at, ask_at=at) for id, at in kept.items()})
+            for id, at in kept.items():
+                wait = max(at - self.now, timedelta(0))
+                self.answers[id] = Turn(at=at, ask_at=at, soon=wait if wait <= SOON else None)
 
     async def hold(self, askers: Sequence[Asker]) -> list[Comer[UUID]]:
         """Put each into the line of its tenant, and tell about when its turn comes as things are.

@@ -114,3 +114,26 @@ async def test_nobody_is_called_of_a_tenant_whose_called_ones_do_not_come(
         await s.harness.advance(2 * SECOND)
         assert await tenants.state("b", own) == ("sent", "accepted")
         assert sent_to(provider, "b")[0] - began <= timedelta(seconds=1.5)
+
+
+async def test_who_has_less_than_a_second_to_wait_waits_on_the_spot(
+    database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To put the job down, read it again and mark its start again takes about as long, and longer on a busy machine."""
+    provider = RecordingProvider(rate_per_second=2)
+    async with stage(database_url.url, [provider]) as s:
+        tenants, slept = Tenants(s), list[float]()
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            s.clock.move(timedelta(seconds=seconds))
+
+        monkeypatch.setattr(s.clock, "sleep", sleep)
+        began = s.clock.now
+        await tenants.tell("a")
+        await s.harness.run_due()
+        [own] = await tenants.tell("b", urgency="critical")
+        await s.harness.run_due()
+        assert await tenants.state("b", own) == ("sent", "accepted")
+        assert sent_to(provider, "b") == [began + SPACING]
+        assert SPACING.total_seconds() in slept
