@@ -34,7 +34,7 @@ NEIGHBOUR_ROWS = 5_000
 ROWS_MAX = 150
 BUFFERS_MAX = 400
 
-_TABLES = """
+TABLES = """
     SELECT c.oid::regclass::text AS name,
         array_agg(a.attname::text ORDER BY a.attnum) AS columns,
         array_agg(a.atttypid::regtype::text ORDER BY a.attnum) AS types
@@ -57,7 +57,7 @@ async def settle_neighbours(database: TestDatabase) -> None:
     admin = await asyncpg.connect(database.admin_url, timeout=10)
     try:
         await admin.execute("SET session_replication_role = replica")
-        for table in await admin.fetch(_TABLES):
+        for table in await admin.fetch(TABLES):
             name = table["name"]
             own = await admin.fetchval(f"SELECT count(*) FROM {name} WHERE tenant = $1", OTHER)
             if own == 0:
@@ -99,7 +99,7 @@ async def large_tables(database: TestDatabase) -> dict[str, int]:
     """How many rows of others each table has, without its schema and as partitions are called."""
     admin = await asyncpg.connect(database.admin_url, timeout=10)
     try:
-        names = [row["name"] for row in await admin.fetch(_TABLES)]
+        names = [row["name"] for row in await admin.fetch(TABLES)]
         return {
             name.rpartition(".")[2]: await admin.fetchval(
                 f"SELECT count(*) FROM {name} WHERE tenant LIKE 'big%'"

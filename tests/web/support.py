@@ -85,18 +85,21 @@ async def open_site(
     connections: int = 10,
     limits: Limits | None = None,
     reporters: Mapping[str, Reporter] | None = None,
+    has_wall: bool = True,
     **settings: Any,
 ) -> AsyncIterator[Site]:
     """`routes` come beside those of `/v1` and of the apps, `connections` are what requests share, and `limits` their
     deadlines; `settings` are fields of `Settings`. With the clock of a sandbox it is one, and nothing happens by
-    itself."""
+    itself. Without a wall requests are answered as the role of the nodes, which sees all tenants, as by a server whose
+    settings have no `api_url`."""
     clock = clock or SystemClock()
     is_sandbox = isinstance(clock, SandboxClock)
     registry = registry_of(apps, captured_providers() if is_sandbox else ())
     chosen = Settings(**{"secret_key": SECRET_KEY, "requests_per_minute": 1_000_000, **settings})
     async with AsyncExitStack() as stack:
         databases = []
-        for url, is_walled in ((database.api_url, True), (database.url, False)):
+        asked_as = database.api_url if has_wall else database.url
+        for url, is_walled in ((asked_as, True), (database.url, False)):
             size = connections if is_walled else 10
             opened = await Database.open(
                 url, size=size, limits=limits, is_walled=is_walled, gate=gate if is_walled else None

@@ -1,7 +1,8 @@
 """A against B, over every route: what is another tenant's is not there, and cannot be told from what never was.
 
 A route that comes later is in here by itself. One with an id in its path is refused until `belongings` says what of B's
-that id could name, so that nobody forgets.
+that id could name, so that nobody forgets. All of it holds without the wall in the database, too: a server whose
+settings have no `api_url` has none, and behind one a query that forgets its tenant would not be noticed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +19,7 @@ from uuid import UUID
 
 import asyncpg
 import httpx2
+import pytest
 import pytest_asyncio
 
 from tests.store.insights_support import bury
@@ -147,15 +150,22 @@ def _secret(example: Mapping[str, Any], person: str) -> dict[str, Any]:
     return {**example, **{name: value for name, value in own.items() if name in example}}
 
 
-@pytest_asyncio.fixture
-async def neighbours(database_url: TestDatabase) -> AsyncIterator[Neighbours]:
-    owner = await asyncpg.connect(database_url.owner_url)
+@asynccontextmanager
+async def open_neighbours(database: TestDatabase, *, has_wall: bool) -> AsyncIterator[Neighbours]:
+    owner = await asyncpg.connect(database.owner_url)
     await migrate(owner, slices_of(Registry(SHIPPED)), api_role=ROLES["api"], read_role=ROLES["read"])
     await owner.close()
-    async with open_site(database_url, apps=(APP, *SHIPPED), clock=SandboxClock(START)) as site:
+    clock = SandboxClock(START)
+    async with open_site(database, apps=(APP, *SHIPPED), clock=clock, has_wall=has_wall) as site:
         belongings, person_of_b = await belongings_of_b(site)
         person_of_a = (await site.post("/v1/recipients", {"name": "Ada"}, key=A)).json()["id"]
         yield Neighbours(site, belongings, person_of_a, person_of_b)
+
+
+@pytest_asyncio.fixture(params=["walled", "unwalled"])
+async def neighbours(database_url: TestDatabase, request: pytest.FixtureRequest) -> AsyncIterator[Neighbours]:
+    async with open_neighbours(database_url, has_wall=request.param == "walled") as opened:
+        yield opened
 
 
 def shape(response: httpx2.Response, values: Mapping[str, str]) -> tuple[int, str, dict[str, str]]:

@@ -177,6 +177,14 @@ def done(response: httpx2.Response, status: int = 200) -> Json:
     return content
 
 
+async def audited(office: Office, id: str, action: str) -> list[str]:
+    """Who did that to a meeting, as the audit trail has it."""
+    rows = await office.rows(
+        "SELECT actor FROM meetings.audit_events WHERE meeting_id = $1 AND action = $2", UUID(id), action
+    )
+    return [row["actor"] for row in rows]
+
+
 @asynccontextmanager
 async def open_office(
     database: TestDatabase,

@@ -34,6 +34,12 @@ async def waiting(office: Office) -> list[datetime]:
     return [row[0] for row in rows]
 
 
+async def is_free(office: Office) -> bool:
+    """Whether Bob is told that he could meet then."""
+    wish = {"participants": [str(office.bob)], "duration": "PT1H", "window": slot()}
+    return bool(done(await office.ask(office.bob, "POST", "/api/meetings/suggest", wish))["data"])
+
+
 async def test_a_slot_is_held_for_ten_minutes_for_everybody(office: Office) -> None:
     id = await proposed(office, office.bob, office.cleo)
     row = await hold(office, id, office.bob)
@@ -60,9 +66,11 @@ async def test_it_ends_at_its_instant_and_not_before(office: Office) -> None:
     office.clock.move(30 * MINUTE - SECOND)
     conflict(await accept(office, other, office.bob))
     assert len(await office.data(path(id))) == 1
+    assert await is_free(office) is False
     # Nobody has removed it, and it does not count any more.
     office.clock.move(SECOND)
     assert await office.data(path(id)) == []
+    assert await is_free(office) is True
     done(await accept(office, other, office.bob))
     assert await taken(office, id) == [(office.ada, "hold")]
     # A job does, for whom nobody needed the place of.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
+import orjson
 import pytest
 
-from tests.apps.meetings.support import DAY, HOUR, START, Json, Office, done, slot
+from tests.apps.meetings.support import DAY, HOUR, START, Json, Office, audited, done, slot
 from tests.web.support import OTHER, problem
 from timebell.apps.meetings.models import PARTICIPANTS_MAX, Status, Transition
+from timebell.apps.meetings.rules import TO
 
 LEGAL = {
     "pending": {"accept", "deny", "reschedule", "cancel"},
@@ -38,6 +40,11 @@ async def brought_to(office: Office, status: Status) -> str:
         done(await office.transit(office.bob, id, verb, BODIES[verb]))
     assert (await office.get(id))["status"] == status
     return id
+
+
+def revision_of(effects: Json, id: str) -> int:
+    revisions: dict[str, int] = {str(each): revision for each, _, revision, _ in effects["meetings"]}
+    return revisions[id]
 
 
 @pytest.mark.req("M-1.1", "M-6.1", "X-M17")
@@ -122,7 +129,7 @@ async def test_an_instant_is_stored_whatever_offset_it_came_with(office: Office)
 async def test_of_five_transitions_in_each_state_those_are_done_that_may_be(
     office: Office, status: Status
 ) -> None:
-    """Seven of the thirty are done, the others are 409 and leave nothing behind."""
+    """Seven of the thirty are done and audited, and raise the revision; the others are 409 and leave nothing behind."""
     for verb in get_args(Transition):
         id = await brought_to(office, status)
         before = await office.effects()
@@ -130,6 +137,8 @@ async def test_of_five_transitions_in_each_state_those_are_done_that_may_be(
         if verb in LEGAL.get(status, ()):
             assert response.status_code == 200, response.text
             assert (await office.data(f"/api/meetings/{id}/events"))[-1]["from_status"] == status
+            assert await audited(office, id, f"meeting.{TO[verb]}") == [f"recipient:{office.bob}"]
+            assert revision_of(await office.effects(), id) == revision_of(before, id) + 1
         else:
             assert problem(response, 409, "meeting_status")["meeting_status"] == status
             assert await office.effects() == before
@@ -237,6 +246,7 @@ async def test_rescheduling_puts_another_in_its_place(office: Office) -> None:
         child["id"],
         "Train strike",
     ]
+    assert orjson.loads(event["new_slots"]) == [slot(START + DAY), slot(START + 2 * DAY)]
     assert await office.value("SELECT count(*) FROM meetings.busy") == 0
     await office.bench.run_due()
     assert await office.told("meeting_rescheduled") == {"Ada": 1, "Bob": 1, "Cleo": 1}
@@ -334,7 +344,12 @@ async def test_a_revision_is_compared_where_one_is_named(office: Office) -> None
     id = (await office.propose())["id"]
     stale = await office.transit(office.bob, id, "accept", {"slot": slot()}, headers={"if-match": '"rev-7"'})
     problem(stale, 412, "revision_conflict")
-    done(await office.transit(office.bob, id, "accept", {"slot": slot()}, headers={"if-match": '"rev-1"'}))
+    accepted = await office.transit(
+        office.bob, id, "accept", {"slot": slot()}, headers={"if-match": '"rev-1"'}
+    )
+    assert (done(accepted)["status"], accepted.headers["etag"]) == ("accepted", '"rev-2"')
+    stale = await office.transit(office.bob, id, "cancel", {}, headers={"if-match": '"rev-1"'})
+    problem(stale, 412, "revision_conflict")
 
 
 async def test_lists_are_of_those_who_take_part_and_can_be_narrowed(office: Office) -> None:

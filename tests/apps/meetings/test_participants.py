@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import httpx2
 
-from tests.apps.meetings.support import DAY, START, Office, done, slot
+from tests.apps.meetings.support import DAY, START, Office, audited, done, slot
 from tests.web.support import problem
 
 
@@ -24,8 +24,11 @@ async def reminded(office: Office, id: str) -> set[str]:
 
 async def test_who_is_added_is_told_and_reminded(office: Office) -> None:
     row = await office.accepted()
-    added = done(await add(office, row["id"], office.dan))
+    response = await add(office, row["id"], office.dan)
+    added = done(response)
     assert str(office.dan) in added["participants"]
+    assert response.headers["etag"] == '"rev-3"'
+    assert await audited(office, row["id"], "meeting.participant_added") == [f"recipient:{office.bob}"]
     assert len(await office.reminders(row["id"], "pending")) == 12
     await office.bench.advance(to=START)
     assert await office.told("meeting_added") == {"Dan": 1}
@@ -41,7 +44,10 @@ async def test_who_is_added_again_stays(office: Office) -> None:
 
 async def test_who_is_removed_is_told_and_not_reminded_any_more(office: Office) -> None:
     row = await office.accepted()
-    done(await remove(office, row["id"], office.cleo))
+    response = await remove(office, row["id"], office.cleo)
+    done(response)
+    assert response.headers["etag"] == '"rev-3"'
+    assert await audited(office, row["id"], "meeting.participant_removed") == [f"recipient:{office.ada}"]
     assert await reminded(office, row["id"]) == {str(office.ada), str(office.bob)}
     problem(await office.ask(office.cleo, "GET", f"/api/meetings/{row['id']}"), 404, "not_found")
     await office.bench.advance(to=START)
