@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all faults packages lint style format bench lock sbom clean
+.PHONY: help up test test-all faults mutants packages lint style format bench lock sbom clean
 
 # What was compiled is kept, whatever the environment says: the tests start some hundred processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -49,6 +49,9 @@ faults: $(READY) packages ## Kill, stop and starve real processes, and write wha
 	FAULTS_RESULTS=$(CURDIR)/build/faults.jsonl $(BIN)/python -m pytest tests/acceptance/faults $(ARGS) || status=$$?; \
 	$(if $(ARGS),cat build/faults.jsonl,$(BIN)/python -m tests.acceptance.faults.results build/faults.jsonl); \
 	exit $$status
+
+mutants: $(READY) ## Plant faults in copies of the tree, and see that tests notice each (ARGS="-k expiry" for some)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 # What tests need besides. Without it they say what is missing and are skipped, so this never fails, and does not wait
 # long where nothing can be fetched. Debian starts what it installs, unless the run level says that the machine is not in

@@ -128,10 +128,12 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_NO_ALIAS = r"(?!(?:WHERE|SET|ON|JOIN|LEFT|CROSS|FULL|ORDER|GROUP|LIMIT|USING|RETURNING|FOR|VALUES|SELECT|TABLESAMPLE)\b)"
+_AFTER_A_TABLE = (
+    "WHERE|SET|ON|JOIN|LEFT|CROSS|FULL|ORDER|GROUP|LIMIT|USING|RETURNING|FOR|VALUES|SELECT|TABLESAMPLE"
+)
 _NAMED = re.compile(
     r"(?P<verb>\bFROM|\bJOIN|\bUPDATE|\bINTO|\bUSING|,)\s+(?P<table>\w+\.\w+)"
-    rf"(?:\s+(?:AS\s+)?{_NO_ALIAS}(?P<alias>\w+))?"
+    rf"(?:\s+(?:AS\s+)?(?!(?:{_AFTER_A_TABLE})\b)(?P<alias>\w+))?"
 )
 _STATEMENT = re.compile(r"\s*(?:SELECT|WITH|INSERT|UPDATE|DELETE)\b")
 _TOGETHER = re.compile(r"\b(?:UNION(?:\s+ALL)?|EXCEPT)\b")
