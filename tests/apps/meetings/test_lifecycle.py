@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
 import orjson
 import pytest
 
-from tests.apps.meetings.support import DAY, HOUR, START, Json, Office, audited, done, slot
+from tests.apps.meetings.support import DAY, HOUR, START, Json, Office, audited, done, open_office, slot
 from tests.web.support import OTHER, problem
 from timebell.apps.meetings.models import PARTICIPANTS_MAX, Status, Transition
 from timebell.apps.meetings.rules import TO
+from timebell.db.pool import Limits
+from timebell.testing.database import TestDatabase
 
 LEGAL = {
     "pending": {"accept", "deny", "reschedule", "cancel"},
@@ -122,6 +125,48 @@ async def test_an_instant_is_stored_whatever_offset_it_came_with(office: Office)
         proposed_slots=[{"start": "2027-03-29T02:30:00+05:30", "end": "2027-03-28T22:00:00-00:00"}]
     )
     assert row["proposed_slots"] == [{"start": "2027-03-28T21:00:00Z", "end": "2027-03-28T22:00:00Z"}]
+
+
+STORED = """
+SELECT extract(epoch FROM m.accepted_start)::bigint AS start, extract(epoch FROM m.accepted_end)::bigint AS end,
+    (SELECT extract(epoch FROM (m.proposed_slots->0->>'start')::timestamptz)::bigint) AS proposed,
+    (SELECT array_agg(DISTINCT extract(epoch FROM lower(b.during))::bigint) FROM meetings.busy b) AS busy,
+    (SELECT array_agg(DISTINCT extract(epoch FROM j.due_at)::bigint ORDER BY extract(epoch FROM j.due_at)::bigint)
+        FROM timebell.jobs j WHERE j.step LIKE '%before%') AS reminders
+FROM meetings.meeting_requests m
+"""
+
+
+@pytest.mark.req("M-6.1")
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"])
+async def test_an_instant_is_stored_whatever_timezone_the_sessions_have(
+    meetings_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    """The slot begins as clocks in Berlin go forward, which they do on other days elsewhere."""
+    ours = Limits.server_settings
+    monkeypatch.setattr(Limits, "server_settings", lambda self: {**ours(self), "timezone": zone})
+    begin, end = "2027-03-28T02:00:00+01:00", "2027-03-28T04:00:00+02:00"
+    async with open_office(meetings_database) as office:
+        async with office.bench.bell.transaction() as tx:
+            assert await tx.connection.fetchval("SHOW timezone") == zone
+        row = await office.accepted(proposed_slots=[{"start": begin, "end": end}])
+        assert row["accepted_slot"] == {"start": "2027-03-28T01:00:00Z", "end": "2027-03-28T02:00:00Z"}
+        assert (await office.get(row["id"]))["proposed_slots"] == [row["accepted_slot"]]
+        at = int(datetime(2027, 3, 28, 1, tzinfo=UTC).timestamp())
+        (stored,) = await office.rows(STORED)
+        assert dict(stored) == {
+            "start": at,
+            "end": at + 3600,
+            "proposed": at,
+            "busy": [at],
+            "reminders": [at - 86_400, at - 3600, at - 900],
+        }
+        told = {one["scheduled_at"] for one in await office.reminders(row["id"])}
+        assert told == {"2027-03-27T01:00:00Z", "2027-03-28T00:00:00Z", "2027-03-28T00:45:00Z"}
+        around = {"from": "2027-03-28T01:59:59Z", "to": "2027-03-28T03:00:00Z"}
+        assert [one["id"] for one in await office.data("/api/meetings", params=around)] == [row["id"]]
+        later = {"from": "2027-03-28T02:00:00Z", "to": "2027-03-28T03:00:00Z"}
+        assert await office.data("/api/meetings", params=later) == []
 
 
 @pytest.mark.req("M-1.2", "M-4.1", "M-3.1", "X-M5")
