@@ -8,17 +8,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.engine.planner_support import DAY, HOUR, MINUTE, Diary, schedule, wall
 from tests.engine.support import Owner
+from tests.schedule_model import Terms, generated, instant
 from timebell.errors import InvalidInput
 from timebell.kernel import Step
-from timebell.rules.localtime import at_instant, aware, zone
-from timebell.rules.recurrence import occurrences as expand
 from timebell.testing.database import TestDatabase
 from timebell.testing.harness import Harness, harness
 
@@ -50,15 +51,9 @@ class Model:
     is_paused: bool = False
 
     def generated(self, after: datetime, before: datetime) -> dict[datetime, datetime]:
-        found = expand(
-            self.recurrence,
-            start_local=self.start_local,
-            timezone=self.timezone,
-            after=after,
-            before=before,
-            limit=10_000,
-        )
-        return {one.local: one.at for one in found}
+        series = generated(Terms(self.recurrence, self.timezone, self.start_local))
+        found = takewhile(lambda one: one.at < before, series)
+        return {one.original_local.replace(fold=one.fold): one.at for one in found if one.at > after}
 
     def owed(self, now: datetime) -> set[tuple[str, str, datetime]]:
         """Occurrence, step and instant of everything that is to come within the horizon."""
@@ -69,19 +64,13 @@ class Model:
         for local, at in self.generated(now - 5 * DAY, reach).items():
             new = self.moved.get(local, local)
             if new is not None:
-                due[local] = at if new == local else _instant(new, self.timezone)
+                due[local] = at if new == local else instant(new, ZoneInfo(self.timezone))
         return {
             (local.isoformat(), step.key, at + (step.offset or timedelta(0)))
             for local, at in due.items()
             for step in STEPS
             if now <= at < reach and at + (step.offset or timedelta(0)) > now
         }
-
-
-def _instant(local: datetime, timezone: str) -> datetime:
-    instant = at_instant(local, zone(timezone)).instant
-    assert instant is not None
-    return aware(instant)
 
 
 class World:

@@ -12,15 +12,16 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.engine.planner_support import DAY, DUE, HOUR, Diary, occurrences, row_of, schedule, wall
 from tests.engine.support import Cluster, ClusterNode, Owner
+from tests.schedule_model import Terms, generated, instant
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Step, Timebell
 from timebell.rules.planned import occurrence_id
-from timebell.rules.recurrence import occurrences as expand
 
 STEPS = [DUE, Step(key="before", kind="t.remind", offset=-26 * HOUR)]
 RECURRENCES = ("FREQ=DAILY", "FREQ=DAILY;INTERVAL=2", "FREQ=WEEKLY;BYDAY=MO,TH", "every PT36H")
@@ -91,7 +92,7 @@ async def keep_planning(node: ClusterNode, now: datetime, until: asyncio.Event) 
 
 
 async def owed(owner: Owner, id: UUID, now: datetime) -> set[tuple[str, str, datetime]]:
-    """What a schedule owes from now on, told from its row and its overrides by the pure rules alone."""
+    """What a schedule owes from now on, told from its row and its overrides by a model that shares no code."""
     row = await row_of(owner, id)
     if row["state"] != "active":
         return set()
@@ -99,17 +100,14 @@ async def owed(owner: Owner, id: UUID, now: datetime) -> set[tuple[str, str, dat
     moved = {(each["original_local"], each["fold"]): each["new_local"] for each in overrides}
     reach = now + 60 * DAY + 26 * HOUR
     found: dict[tuple[datetime, int], datetime] = {}
-    options = {"timezone": row["timezone"], "after": now - DAY, "limit": 1_000}
-    for one in expand(row["recurrence"], start_local=row["start_local"], before=reach, **options):
-        key = (one.local.replace(fold=0), one.local.fold)
-        new = moved.get(key, one.local)
-        if new is not None:
-            [at] = (
-                expand("FREQ=DAILY;COUNT=1", start_local=new, timezone=row["timezone"])
-                if key in moved
-                else [one]
-            )
-            found[key] = at.at
+    for one in generated(Terms(row["recurrence"], row["timezone"], row["start_local"])):
+        if one.at >= reach:
+            break
+        key = (one.original_local, one.fold)
+        if key not in moved:
+            found[key] = one.at
+        elif moved[key] is not None:
+            found[key] = instant(moved[key], ZoneInfo(row["timezone"]))
     return {
         (str(occurrence_id(id, local, fold)), step.key, at + (step.offset or timedelta(0)))
         for (local, fold), at in found.items()

@@ -14,6 +14,7 @@ from timebell.errors import RecurrenceError, UnknownTimezone
 from timebell.rules.planned import (
     AHEAD_JOBS,
     PIECE_JOBS,
+    CatchUp,
     Compared,
     Existing,
     Override,
@@ -282,6 +283,19 @@ class TestStaleness:
         assert skipped.overtaken_at == skipped.occurs_at + 2 * DAY
         moved = look(schedule, override("2027-03-04T12:00", "2027-03-02T13:00")).occurrences[0]
         assert moved.overtaken_at == moved.occurs_at + HOUR
+
+    @pytest.mark.parametrize(("catch_up", "days"), [("latest", 1), ("all", 3)])
+    def test_what_is_moved_beyond_the_plan_is_overtaken_by_those_that_are_there(
+        self, catch_up: CatchUp, days: int
+    ) -> None:
+        """Although nobody has looked so far, and whatever was skipped or moved there."""
+        schedule = facts("FREQ=DAILY", catch_up=catch_up, catch_up_max=3, grace=30 * DAY)
+        moved = override("2027-03-03T12:00", "2027-08-10T12:00")
+        found = {
+            one.original_local: one for one in look(schedule, moved, override("2027-08-11T12:00")).occurrences
+        }
+        far = found[moved.original_local]
+        assert far.overtaken_at == far.occurs_at + (days + 1) * DAY
 
 
 class TestEnds:

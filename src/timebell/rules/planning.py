@@ -159,6 +159,8 @@ def plan(
         timeline = [_changed(facts, one, changes.get(one.key)) for one in generated]
         timeline += [one for one in moved_in if one.key not in {other.key for other in timeline}]
     wanted = timeline[: len(inside)] + [one for one in moved_in if one.occurs_at < planned_until]
+    if changes and following is not None:
+        timeline = _followed(facts, series, changes, wanted, timeline, following)
     occurrences = _settle(facts, wanted, timeline, now)
     later = [one.occurs_at for one in moved_in if one.occurs_at >= planned_until]
     upcoming = min([*later, *([] if following is None else [following])], default=None)
@@ -209,6 +211,34 @@ def _look(
         if not (is_beyond and budget.is_spent):
             raise
     return result
+
+
+def _followed(
+    facts: ScheduleFacts,
+    series: Series,
+    changes: Mapping[Key, Override],
+    wanted: Iterable[Planned],
+    timeline: Iterable[Planned],
+    since: datetime,
+) -> list[Planned]:
+    """The timeline with what overtakes occurrences that were moved beyond the plan, to where nobody has looked."""
+    known = {one.key: one for one in timeline}
+    budget = Budget()
+    for moved in wanted:
+        if moved.occurs_at < since or moved.state != "planned":
+            continue
+        later = series.found(naive_utc(moved.occurs_at, "start_local"), None, budget)
+        # What was moved or skipped itself is in the timeline already, or nowhere.
+        unchanged = (one for one in map(_planned, later) if one.key not in changes)
+        try:
+            for one in islice(unchanged, _waiting_max(facts)):
+                budget.earn()
+                known.setdefault(one.key, one)
+        except RecurrenceError:
+            if not budget.is_spent:
+                raise
+            break
+    return list(known.values())
 
 
 def _just_before(instant: datetime) -> datetime:
@@ -288,7 +318,7 @@ def _settle(
 ) -> tuple[Planned, ...]:
     """Say of each occurrence that is wanted when it is overtaken, and of each that is past what becomes of it."""
     instants = sorted(one.occurs_at for one in timeline if one.state == "planned")
-    waiting_max = {"latest": 1, "all": facts.catch_up_max, "skip": 0}[facts.catch_up]
+    waiting_max = _waiting_max(facts)
     settled: list[Planned] = []
     missed_count = 0
     for one in wanted:
@@ -306,6 +336,11 @@ def _settle(
         one._replace(missed_count=missed_count) if one.is_caught_up and missed_count else one
         for one in sorted(settled, key=lambda one: (one.occurs_at, one.key))
     )
+
+
+def _waiting_max(facts: ScheduleFacts) -> int:
+    """How many later occurrences are due before one need not be done any more."""
+    return {"latest": 1, "all": facts.catch_up_max, "skip": 0}[facts.catch_up]
 
 
 def _last_of(
