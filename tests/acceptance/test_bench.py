@@ -77,10 +77,14 @@ def test_http_is_measured_beside_plain_fastapi() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [("http", "--requests", "4000"), ("suggest", "--requests", "150")],
+    [
+        ("http", "--requests", "4000"),
+        ("plan", "--schedules", "4000", "--due", "4000"),
+        ("suggest", "--requests", "150"),
+    ],
     ids=lambda given: given[0],
 )
-def test_the_bars_of_what_is_served_are_met(arguments: Sequence[str]) -> None:
+def test_the_bars_are_met(arguments: Sequence[str]) -> None:
     """They are processor time, which does not say how busy the machine was."""
     answer = bench(*arguments, "--check")
     bars = answer["bars"]

@@ -145,7 +145,7 @@ async def test_two_planners_share_the_work_and_double_nothing(cluster: Cluster, 
     assert one.engine.planner.counters.planned == other.engine.planner.counters.planned == 5
 
 
-@pytest.mark.parametrize(("pool_size", "planned"), [(10, 15), (2, 10)])
+@pytest.mark.parametrize(("pool_size", "planned"), [(10, 20), (2, 10)])
 async def test_a_planner_with_much_to_do_does_two_things_at_once(
     cluster: Cluster, owner: Owner, pool_size: int, planned: int
 ) -> None:
@@ -157,6 +157,42 @@ async def test_a_planner_with_much_to_do_does_two_things_at_once(
     for _ in range(2):
         assert await node.engine.planner.tick() == 0.0
     assert len(await occurrences(owner)) == len(await owner.jobs()) == planned
+
+
+async def test_of_two_that_plan_side_by_side_neither_waits_for_the_other(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """One is held before it has written anything; the other plans all the rest meanwhile."""
+    node = await cluster.node([Diary().app()], plan_batch=5)
+    for _ in range(20):
+        await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
+    cluster.clock.move(5 * DAY)
+    await node.engine.planner.tick()
+    hold = node.stage.hold("before", "finish_plan")
+    ticking = asyncio.ensure_future(node.engine.planner.tick())
+    await hold.reached.wait()
+    for _ in range(1_000):
+        if len(await owner.jobs()) >= 15:
+            break
+    assert len(await owner.jobs()) == 15
+    hold.release()
+    assert await ticking == 0.0
+    assert len(await occurrences(owner)) == len(await owner.jobs()) == 20
+
+
+async def test_a_tick_looks_a_bounded_number_of_times(
+    cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timebell.engine.planner._LOOKS_MAX", 2)
+    node = await cluster.node([Diary().app()], plan_batch=1)
+    for _ in range(8):
+        await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
+    cluster.clock.move(5 * DAY)
+    planned = []
+    for _ in range(3):
+        assert await node.engine.planner.tick() == 0.0
+        planned.append(len(await owner.jobs()))
+    assert planned == [1, 5, 8]
 
 
 async def test_a_planner_that_dies_leaves_nothing_half_planned(cluster: Cluster, owner: Owner) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import orjson
 
+from timebell.bench.bars import beside_bars
 from timebell.bench.cost import Cost, Meter
 from timebell.bench.ground import Ground, close, throwaway
 from timebell.engine.planner import Planner
@@ -50,7 +51,7 @@ async def plan(*, schedules: int, due: int, steps: int, data: Path | None = None
             whole, whole_count = await _plan_all(ground, planner, fresh)
         finally:
             await close(bell)
-    return {
+    result = {
         "bench": "plan",
         "schedules": schedules,
         "due": due,
@@ -60,6 +61,7 @@ async def plan(*, schedules: int, due: int, steps: int, data: Path | None = None
         "a_day_each": {"occurrences": steady_count, **steady.per_job(steady_count)},
         "a_horizon_each": {"occurrences": whole_count, **whole.per_job(whole_count)},
     }
+    return {**result, "bars": beside_bars(result)}
 
 
 async def _add(ground: Ground, bell: Timebell, steps: int, count: int, *, planned_days: int | None) -> None:

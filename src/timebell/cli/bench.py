@@ -136,10 +136,11 @@ def notify(as_json: bool, **what: Any) -> None:
     help="What each occurrence owes.",
 )
 @_data
+@_check
 @_json
-def plan(as_json: bool, **what: Any) -> None:
+def plan(as_json: bool, check: bool, **what: Any) -> None:
     """Occurrences that one planner writes a second, and what a look costs that finds nothing to plan."""
-    _show(measure_plan(**what), as_json)
+    _show(measure_plan(**what), as_json, check)
 
 
 @bench.command(short_help="Jobs written and paid at the same time.")

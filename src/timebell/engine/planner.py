@@ -44,6 +44,8 @@ _JOBS_MAX = 10_000
 _WORK_SECONDS = 0.5
 # How many of them are under way at once, so that neither this process nor the database waits for the other.
 _WIDTH = 2
+# How often each of them looks in one tick, at most.
+_LOOKS_MAX = 10
 # How long the planner may think before the others in this process get their turn.
 _TURN_SECONDS = 0.002
 # Five seconds a minute, so that the planners of a cluster do not all look at one instant.
@@ -129,12 +131,23 @@ class Planner:
         Where the last look found nothing there is nothing to do meanwhile; of a small pool, the others need the rest.
         """
         width = min(_WIDTH, self._bell.settings.pool_size // 2) if self._is_busy else 1
-        results = await asyncio.gather(*[self._plan() for _ in range(width)], return_exceptions=True)
+        looks = _LOOKS_MAX if width > 1 else 1
+        results = await asyncio.gather(*[self._plan_on(looks) for _ in range(width)], return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         self._is_busy = any(results)
         return self._is_busy
+
+    async def _plan_on(self, looks: int) -> bool:
+        """Plan while there is something, and answer whether there was; nobody waits for whoever plans beside it."""
+        until = self._bell.clock.monotonic() + _WORK_SECONDS
+        for look in range(looks):
+            if await self._plan() == 0:
+                return look > 0
+            if self._bell.clock.monotonic() >= until:
+                break
+        return True
 
     async def _plan(self) -> int:
         """Claim schedules and plan them; answers with how many were claimed."""
@@ -275,12 +288,8 @@ class Planner:
             one.schedule, moved_count = await self._mover.move(tx, one.schedule, one.overrides, now=now)
         self.counters.moved += moved_count
         if moved_count:
-            log.info(
-                "newer timezone data moved occurrences",
-                schedule=str(one.schedule.id),
-                timezone=one.schedule.timezone,
-                count=moved_count,
-            )
+            which = {"schedule": str(one.schedule.id), "timezone": one.schedule.timezone}
+            log.info("newer timezone data moved occurrences", **which, count=moved_count)
         return tx.wakeups
 
     async def _state(

@@ -14,6 +14,7 @@ import orjson
 from timebell.db.pool import Row
 from timebell.kernel.columns import shorten
 from timebell.kernel.models import AgendaDiff, StepChange
+from timebell.kernel.records import quickly_made
 from timebell.kernel.statements import Columns
 from timebell.kernel.transaction import Transaction
 from timebell.rules.agenda import CUT_OFF, OwedStep, Reconciled, UnfinishedStep, reconcile
@@ -53,6 +54,7 @@ class StepContent(NamedTuple):
     payload: JsonText
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedAgenda:
     """What should be owed about a subject, checked and not yet written."""

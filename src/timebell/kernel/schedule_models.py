@@ -10,6 +10,7 @@ from uuid import UUID
 
 from timebell.errors import InvalidInput
 from timebell.kernel.models import Step, check_duration, check_name, check_whole
+from timebell.kernel.records import quickly_made
 from timebell.rules.localtime import NAME_CHARS_MAX, Adjusted, OnFold, OnGap, plain_local
 from timebell.rules.planned import CatchUp, OccurrenceState, ScheduleFacts
 
@@ -87,6 +88,7 @@ class ScheduleTerms:
         )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(ScheduleTerms):
     """A schedule as it is. `last_local` is the last wall time of a recurrence that ends.
