@@ -172,10 +172,35 @@ async def test_a_life_that_is_over_is_neither_prolonged_nor_given_anything(
         assert await store.renew_node(session, incarnation=node.incarnation, lease_seconds=10)
         await owner.expire_lease(node.incarnation)
         assert not await store.renew_node(session, incarnation=node.incarnation, lease_seconds=10)
+        assert await store.bury_nodes(session, incarnation=-7, is_alone=False, frozen=[]) == [
+            node.incarnation
+        ]
         await owner.rows("UPDATE timebell.slots SET owner = NULL WHERE slot < 2")
         assert await store.take_slots(session, incarnation=-7, slots=[0, 1]) == []
-        await owner.rows("DELETE FROM timebell.nodes WHERE incarnation = $1", node.incarnation)
         assert await store.take_slots(session, incarnation=node.incarnation, slots=[0, 1]) == []
+
+
+async def test_whoever_is_alone_buries_all_but_itself(cluster: Cluster) -> None:
+    first, second = await cluster.node([APP]), await cluster.node([APP])
+    store = EngineStore(cluster.clock)
+    async with first.bell.database.connection() as session:
+        for is_alone, buried in ((False, []), (True, [second.incarnation])):
+            assert (
+                await store.bury_nodes(session, incarnation=first.incarnation, is_alone=is_alone, frozen=[])
+                == buried
+            )
+
+
+@pytest.mark.req("U-2")
+async def test_a_slot_that_is_had_again_is_told_from_what_it_was(cluster: Cluster) -> None:
+    """Whoever takes one raises its epoch, so that what it read in an earlier time is refused."""
+    node = await cluster.node([APP])
+    store, epoch = EngineStore(cluster.clock), node.engine.node.owned[0].epoch
+    async with node.bell.database.connection() as session:
+        assert await store.take_slots(session, incarnation=node.incarnation, slots=[0]) == []
+        assert await store.release_slots(session, incarnation=node.incarnation, slots=[0]) == [0]
+        (taken,) = await store.take_slots(session, incarnation=node.incarnation, slots=[0])
+    assert taken["epoch"] == epoch + 1
 
 
 async def test_a_run_that_lost_its_job_writes_no_cursor(cluster: Cluster, owner: Owner) -> None:

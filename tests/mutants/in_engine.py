@@ -6,7 +6,6 @@ from tests.mutants.planted import Planted
 
 _STARTS = ("tests/engine/test_start_guards.py",)
 _ENDS = ("tests/engine/test_end_guards.py",)
-_FINISHES = ("tests/engine/test_finish_guards.py",)
 _ASKED = "j.id NOT IN (SELECT r.job_id FROM timebell.cancel_requests r)"
 
 PLANTED = [
@@ -81,9 +80,7 @@ PLANTED = [
         old="o.epoch = w.epoch AND o.owner = :incarnation::bigint",
         new="o.epoch = w.epoch",
         why="Whoever lost a slot finishes what its next owner runs.",
-        tests=_FINISHES,
-        survives="Whoever takes a slot raises its epoch in the same statement, so the epoch tells of the owner too. "
-        "The second condition is there for whoever releases one, which has no owner then and starts nothing.",
+        tests=_ENDS,
     ),
     Planted(
         name="finish-without-the-epoch",
@@ -104,8 +101,8 @@ PLANTED = [
     Planted(
         name="finish-forgets-kept-keys",
         file="engine/sql/finish_jobs.sql",
-        old="AND k.job_id = f.id\n        AND k.lifetime_seconds IS NULL",
-        new="AND k.job_id = f.id",
+        old="+ k.lifetime_seconds * interval '1 second'",
+        new="+ k.lifetime_seconds * interval '0 seconds'",
         why="A key that outlives its job is free at once.",
         tests=("tests/store/test_keys.py", "tests/engine/test_finish.py"),
     ),
@@ -193,7 +190,7 @@ PLANTED = [
         old="WHEN j.crash_count = 0 THEN 1",
         new="WHEN j.crash_count = 0 THEN 0",
         why="A job that kills its nodes is given to the next one for ever.",
-        tests=("tests/engine/test_crashes.py", "tests/engine/test_takeover.py"),
+        tests=_ENDS,
     ),
     Planted(
         name="lease-renewed-after-its-end",
@@ -209,7 +206,7 @@ PLANTED = [
         old="epoch = s.epoch + 1",
         new="epoch = s.epoch",
         why="Whoever had the slot before cannot be told from its new owner.",
-        tests=_FINISHES,
+        tests=_ENDS,
     ),
     Planted(
         name="slot-taken-by-the-dead",
@@ -225,7 +222,7 @@ PLANTED = [
         old="WHERE incarnation <> :incarnation::bigint\n        AND (",
         new="WHERE :incarnation::bigint IS NOT NULL AND (",
         why="A node that is alone buries itself.",
-        tests=("tests/engine/test_engine_life.py",),
+        tests=_ENDS,
     ),
     Planted(
         name="permits-free-at-once",

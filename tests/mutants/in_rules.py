@@ -48,8 +48,8 @@ PLANTED = [
     Planted(
         name="breaker-second-probe-counts",
         file="rules/breaker.py",
-        old="if not probe or state.spell.probes_out == 0:",
-        new="if not probe:",
+        old="if state.spell is not None and (not probe or state.spell.probes_out == 0):",
+        new="if state.spell is not None and not probe:",
         why="Two probes of one spell make it longer twice.",
         tests=("tests/unit/test_breaker.py",),
     ),

@@ -9,7 +9,7 @@ import pytest
 from timebell.errors import RecurrenceError
 from timebell.rules.budget import Budget
 from timebell.rules.cron import Cron, parse_cron
-from timebell.rules.every import Every, is_calendar_duration, parse_every, read_duration
+from timebell.rules.every import Every, elapsed, is_calendar_duration, parse_every, read_duration
 from timebell.rules.localtime import OnFold, OnGap
 from timebell.rules.reading import read_recurrence
 from timebell.rules.recurrence import Occurrence, expand, occurrences, read_series
@@ -38,6 +38,18 @@ def due(
         on_gap=on_gap,
         on_fold=on_fold,
     )
+
+
+def test_what_comes_after_the_anchor_does_not_begin_with_it() -> None:
+    anchor, hour = datetime(2027, 3, 1, 9), timedelta(hours=1)
+    for after, first in (
+        (None, 0),
+        (anchor - hour, 0),
+        (anchor, 1),
+        (anchor + hour / 2, 1),
+        (anchor + hour, 2),
+    ):
+        assert next(elapsed(Every(duration=hour), anchor, after)) == anchor + first * hour
 
 
 def instants(found: list[Occurrence]) -> list[str]:

@@ -66,6 +66,11 @@ def test_never_more_than_there_are_and_always_one_for_whoever_has_none(
         assert room > 0
 
 
+def test_the_last_place_is_for_whoever_has_none() -> None:
+    assert room_for(capacity=10, taken=9, own=0, share=0.9) == 1
+    assert room_for(capacity=10, taken=9, own=1, share=0.9) == 0
+
+
 @pytest.mark.parametrize(("capacity", "share"), [(FEW - 1, 0.5), (50, 1.0)])
 def test_where_nothing_is_kept_free(capacity: int, share: float) -> None:
     assert fill(Places(capacity, share), "a") == {"a": capacity}

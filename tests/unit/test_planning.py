@@ -94,6 +94,11 @@ class TestWindow:
             cursor = part.planned_until
         assert keys == [one.key for one in whole.occurrences]
 
+    def test_what_is_due_at_the_end_belongs_to_the_next_plan(self) -> None:
+        end = local("2027-03-05T12:00").replace(tzinfo=UTC)
+        found = look(facts(), horizon=end - NOW)
+        assert (found.occurrences[-1].occurs_at, found.planned_until) == (end - DAY, end)
+
     def test_what_is_due_at_the_cursor_belongs_to_the_plan(self) -> None:
         found = look(facts(start="2027-03-01T09:00"), limit=1)
         assert told(found) == [("03-01T09:00", "03-01T09:00", "planned")]
@@ -223,6 +228,13 @@ class TestCatchUp:
         assert {one.state for one in self.past(catch_up="skip")} == {"missed"}
 
     @pytest.mark.req("S-3.4", "U-10")
+    def test_it_is_missed_from_the_instant_on_at_which_its_grace_ends(self) -> None:
+        once = facts(None, "2027-03-01T08:00", grace=HOUR)
+        due_at = NOW - HOUR
+        for now, state in ((NOW - TICK, "planned"), (NOW, "missed")):
+            (one,) = look(once, cursor=due_at, now=now).occurrences
+            assert one.state == state
+
     def test_with_all_as_many_as_the_cap_are_caught_up(self) -> None:
         past = self.past(catch_up="all", catch_up_max=4)
         assert [one.is_caught_up for one in past] == [False] * 6 + [True] * 4

@@ -84,8 +84,8 @@ PLANTED = [
     Planted(
         name="leaving-not-audited",
         file="apps/meetings/service.py",
-        old='        await self._record(tx, f"meeting.{moved.status}", moved, by, data)\n        return moved\n',
-        new="        return moved\n",
+        old='        await self._record(tx, f"meeting.{change.meeting.status}", change.meeting, by, data)\n',
+        new="",
         why="The audit trail does not say who denied, cancelled, completed or rescheduled.",
         tests=(
             "tests/apps/meetings/test_lifecycle.py::test_of_five_transitions_in_each_state_those_are_done_that_may_be",
@@ -104,7 +104,7 @@ PLANTED = [
     Planted(
         name="removing-not-audited",
         file="apps/meetings/service.py",
-        old='        await self._record(tx, "meeting.participant_removed", changed, by, '
+        old='        await self._record(tx, "meeting.participant_removed", meeting, by, '
         '{"participant_id": str(person)})\n',
         new="",
         why="The audit trail does not say who was sent away.",

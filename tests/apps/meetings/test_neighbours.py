@@ -139,8 +139,8 @@ async def test_a_twin_is_neither_seen_nor_changed(meetings_database: TestDatabas
             answers = await twin.answers(routes_of(APP), paths=paths, values=values, actor=ids["ada"])
             suggested = {}
             # A day with a meeting of Bob's, and one with an entry in Ada's calendar.
-            for person, day in (("bob", "2027-03-05"), ("ada", "2027-04-01")):
-                window = {"start": f"{day}T09:00:00Z", "end": f"{day}T17:00:00Z"}
+            for person, day in (("bob", "2027-03-04"), ("ada", "2027-04-01")):
+                window = {"start": f"{day}T12:00:00Z", "end": f"{day}T17:00:00Z"}
                 wish = {"participants": [ids[person]], "duration": "PT1H", "window": window}
                 free = await site.post("/api/meetings/suggest", wish, key=OTHER, actor=ids[person])
                 suggested[day] = free.json()

@@ -70,7 +70,7 @@ PLANTED = [
         old="AND original_local >= :from_local::timestamp",
         new="AND original_local > :from_local::timestamp",
         why="The task of the occurrence at which a schedule is split belongs to the old one.",
-        tests=("tests/apps/reminders/test_tasks.py", "tests/apps/reminders/test_routes.py"),
+        tests=("tests/apps/reminders/test_reminding.py",),
     ),
     Planted(
         name="done-tasks-taken-away",

@@ -117,6 +117,21 @@ async def test_another_title_and_another_lead_reach_the_open_tasks(ada: Desk) ->
     await ada.edit(made.schedule.id, title="Send report", show_before_minutes=60)
     titles = [(task.title, task.show_before_due_time) for task in await ada.list()]
     assert titles == [("Submit report", 0), ("Send report", 60), ("Send report", 60)]
+    # What was done follows its occurrence to another time, under the name that it was done under.
+    await ada.edit(made.schedule.id, title="File report", start_local=datetime(2026, 3, 6, 18, 0))
+    tasks = await ada.list()
+    assert [task.title for task in tasks] == ["Submit report", "File report", "File report"]
+    assert tasks[0].due_at == FRIDAY + HOUR
+
+
+async def test_what_is_done_while_its_schedule_is_changed_stays(ada: Desk) -> None:
+    """Who changes the schedule has read the task before it was done."""
+    await ada.create(recurrence="FREQ=WEEKLY;COUNT=2")
+    done, left = await ada.list()
+    await ada.complete(done.id)
+    async with ada.harness.bell.transaction() as tx:
+        await ReminderStore(ada.clock).remove_tasks(tx, [done.id, left.id])
+    assert [task.id for task in await ada.list()] == [done.id]
 
 
 @pytest.mark.req("R-6.3", "X-R9")
