@@ -43,6 +43,8 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC) - AROUND
 _ALIKE_MAX = 10
 _LOOK_MAX = 5_000
 _NOBODY = UUID(int=0)
+# Where the job is gone, these are said of the notification all the same.
+_TOLD_IN_PART: Final = frozenset({"sent", "delivered", "suppressed", "uncertain"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,8 @@ def _explained(story: Story, job: JobLine | None) -> Explanation:
     said = summary(notification, story.deliveries, timezone)
     lines = list(_lines(story))
     if job is not None and notification.settled_at is None and job.state in ("cancelled", "dead", "expired"):
-        said = _ended(job)
+        if notification.state not in _TOLD_IN_PART:
+            said = _ended(job)
         lines.append(Reasoning(at=job.finished_at or notification.due_at, text=said))
     return Explanation(
         id=notification.id,

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.notify.stage import EMAIL, PHONE, Stage, stage
 from timebell.notify import Rejected, Unavailable, Uncertain
+from timebell.notify.delivery_store import DeliveryStore
 from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -217,6 +218,38 @@ async def test_no_other_channel_is_tried_though_the_recipient_now_prefers_it(
         await s.harness.advance(DAY)
         assert (await s.now(told.id)).state == "uncertain"
     assert texts.parcels == []
+
+
+async def test_what_nobody_knows_to_have_arrived_is_called_sent_nowhere(database_url: TestDatabase) -> None:
+    provider = silent(RecordingProvider())
+    async with stage(database_url.url, [provider]) as s:
+        told = await s.told(channels=["email"])
+        (delivery,) = (await s.story(told.id)).deliveries
+        assert (told.state, delivery.state, delivery.sent_at) == ("uncertain", "uncertain", None)
+        explained = await s.notify.explain(told.id)
+        assert explained.summary == (
+            "It may or may not have been told by email: the provider was called and did not answer."
+        )
+        assert not [line.text for line in explained.story if "took it" in line.text]
+        async with s.harness.bell.database.connection() as session:
+            counts = await DeliveryStore(s.clock).count_deliveries(session)
+        assert (counts["told_count"], counts["failed_count"]) == (0, 0)
+        assert s.harness.bell.tallies.deliveries == {("email", "recorder", "uncertain"): 1}
+
+
+async def test_what_may_have_been_told_is_not_called_withdrawn_before_it_was(
+    database_url: TestDatabase,
+) -> None:
+    provider = silent(RecordingProvider(reports=True))
+    async with stage(database_url.url, [provider]) as s:
+        told = await s.told(channels=["email"])
+        async with s.harness.bell.transaction() as tx:
+            await s.harness.bell.cancel(tx, id=told.id, reason="enough")
+        explained = await s.notify.explain(told.id)
+        assert explained.summary == (
+            "It may or may not have been told by email: what was still to be told was taken back."
+        )
+        assert "before it was told" not in " ".join(line.text for line in explained.story)
 
 
 async def test_what_may_have_been_told_is_not_called_expired(database_url: TestDatabase) -> None:
