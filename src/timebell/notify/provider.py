@@ -105,7 +105,8 @@ class Unavailable:
     """It certainly was not taken; it may be later, or by another provider.
 
     `about` says of whom this tells: of the `provider`, whose breaker opens if it goes on; only of this `parcel`, which
-    is its recipient, its sender and its content; or of `nobody`, where the provider was not asked at all.
+    is its recipient, its sender and its content; or of `nobody`, where the provider was not asked at all, which costs
+    no attempt. Nor does a rate limit that says, in `retry_after`, when to come back.
     """
 
     reason: str
