@@ -6,7 +6,7 @@ Everything that is learnt on the way is written down before the run ends. A run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,7 +24,7 @@ from timebell.notify.intents import Intent, as_due, intent_of
 from timebell.notify.models import Check
 from timebell.notify.notes import note_of
 from timebell.notify.opt_outs import OptOuts
-from timebell.notify.provider import Provider
+from timebell.notify.provider import Channel, Provider
 from timebell.notify.routing import Leg, leg_named, legs_of
 from timebell.notify.senders import channel_of
 from timebell.notify.sending import TOLD, Ended, RuledOut, Sender
@@ -193,7 +193,7 @@ class _Run:
             if isinstance(verdict, Skip) and otherwise is not None:
                 return otherwise
             if not isinstance(verdict, Send):
-                self._note_skipped(leg, verdict)
+                self._note_skipped(leg, verdict, {each.channel for each in tried} | self._sender.called)
                 return verdict
             candidate = verdict.candidate
             same = [other for other in leg.candidates if other.channel == candidate.channel]
@@ -239,13 +239,16 @@ class _Run:
             self._sender.cursor.setdefault(end.reason, {})[leg.name] = end.until.isoformat()
         return end
 
-    def _note_skipped(self, leg: Leg, verdict: Hold | Skip) -> None:
-        """Each channel that was refused is a delivery that was skipped, with its reason; one that failed has one."""
+    def _note_skipped(self, leg: Leg, verdict: Hold | Skip, called: Set[Channel]) -> None:
+        """Each channel that was refused is a delivery that was skipped, with its reason. One that was `called` has a
+        delivery; one whose provider could not be called in time has none."""
         if isinstance(verdict, Hold):
             return
         for check in (*leg.checks, *verdict.checks):
             channel = check.detail.get("channel")
-            if check.verdict == "refused" and channel is not None and check.name != "route":
+            if check.verdict != "refused" or channel is None:
+                continue
+            if check.name != "route" or (check.reason == "exhausted" and channel not in called):
                 self._skipped.append(Skipped(channel=channel, reason=check.reason or "no_channel"))
 
     async def _end(

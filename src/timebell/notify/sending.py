@@ -82,7 +82,7 @@ class Sender:
         self._caller = caller
         self._providers = providers
         self._counted: set[tuple[str, Channel | None]] = set()
-        self._has_called = False
+        self.called: set[Channel] = set()
         self._turns: dict[str, Turn] = {}
         self.may_be_reported = any(one.traits.reports for one in providers)
         self.has_untaken = False
@@ -225,7 +225,7 @@ class Sender:
         if no_room is not None:
             return no_room
         await self._go_ahead()
-        self._has_called = True
+        self.called.add(candidate.channel)
         called = await self._caller.call(facts, candidate, provider, rendered, tried)
         if not is_about_nobody(called.answer):
             asked = called.answer.retry_after if isinstance(called.answer, Unavailable) else None
@@ -234,7 +234,7 @@ class Sender:
 
     async def _go_ahead(self) -> None:
         """After a call, which may have taken long, it is asked whether it is still to be told."""
-        if self._has_called and not await self._job.heartbeat():
+        if self.called and not await self._job.heartbeat():
             raise Stopped("it was cancelled while it was being told")
 
     async def _after(

@@ -231,6 +231,48 @@ async def test_what_could_not_be_sent_before_the_start_is_given_up(meetings_data
         assert (last["status"], last["reason"], last["attempts"]) == ("failed", "expired", 2)
 
 
+@pytest.mark.req("M-5.4", "M-5.6", "M-5.9")
+@pytest.mark.parametrize(
+    ("end", "minutes", "status", "reason"),
+    [
+        ("too late to wait", 4, "failed", "exhausted"),
+        ("nobody was there", 15, "failed", "expired"),
+        ("cancelled", 15, "cancelled", "cancelled"),
+    ],
+)
+async def test_what_only_the_inbox_was_told_is_not_called_sent_while_the_mail_was_owed(
+    meetings_database: TestDatabase, end: str, minutes: int, status: str, reason: str
+) -> None:
+    """The mail was never tried: the provider asked everybody to be left alone."""
+    mail = RecordingProvider(channels=["email"])
+    limited = Unavailable(reason="429", error_class="rate_limited", retry_after=HOUR)
+    people = {"Bob": MAIL["Bob"], "Cleo": MAIL["Cleo"]}
+    async with open_office(meetings_database, [mail], people=people) as office:
+        done(
+            await office.site.ask(
+                "PATCH", "/api/meeting-settings", key="admin", json={"reminder_offsets_min": [minutes]}
+            )
+        )
+        id = (await office.accepted(participants=[office.bob]))["id"]
+        other = (await office.propose(participants=[office.cleo], title="Other"))["id"]
+        await office.bench.advance(to=START - minutes * MINUTE - SECOND)
+        mail.parcels.clear()
+        mail.answer(*[limited] * 99)
+        done(await office.transit(office.ada, other, "cancel", {}))
+        await office.bench.run_due()
+        assert [parcel.address for parcel in mail.parcels] == ["cleo@example.org"]
+        await office.bench.advance(SECOND)
+        assert await office.told("meeting_reminder") == {"Ada": 1, "Bob": 1}
+        if end == "nobody was there":
+            office.clock.move_to(START + SECOND)
+            await office.bench.run_due()
+        elif end == "cancelled":
+            done(await office.transit(office.ada, id, "cancel", {}))
+        (one,) = [one for one in await office.reminders(id) if one["recipient_id"] == str(office.bob)]
+        assert (one["status"], one["reason"], one["attempts"]) == (status, reason, 0)
+        assert "bob@example.org" not in [parcel.address for parcel in mail.parcels]
+
+
 @pytest.mark.req("M-5.7")
 @pytest.mark.parametrize(
     "change", ["status = 'cancelled'", "accepted_start = accepted_start + interval '1 minute'"]
