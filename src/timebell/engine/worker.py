@@ -137,7 +137,7 @@ class Worker:
             self.background.begin("read", self._read)
         if self._limits.is_short(ready, now):
             self.background.begin("limits", lambda: self._limits.supply(ready))
-        if ready and self._reader.is_in_order():
+        if ready and (self._reader.is_in_order() or self.background.is_free("read")):
             self._begin_jobs(now)
         return self._next_tick_in(now)
 
