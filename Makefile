@@ -41,13 +41,16 @@ test: ## Run the checks and every test that is not slow
 test-all: ## Run the checks and every test, the slow ones too
 	$(call TESTS)
 
+# With --resume it goes on where a run of this commit was cut off, so that the table can be made in several, each perhaps of
+# a part (ARGS="--resume -k proxy"). What fails stands in the table too; a part without --resume is shown and replaces nothing.
+FAULTS := $(if $(if $(findstring --resume,$(ARGS)),,$(ARGS)),build/faults-part.jsonl,build/faults.jsonl)
+
 faults: $(READY) packages ## Kill, stop and starve real processes, and write what came of it to docs/explanation/faults.md
 	mkdir -p build
-	rm -f build/faults.jsonl
-	@# What fails stands in the table too; a part of the tests (ARGS="-k proxy") is shown and replaces nothing.
+	$(if $(findstring --resume,$(ARGS)),,rm -f $(FAULTS))
 	status=0; \
-	FAULTS_RESULTS=$(CURDIR)/build/faults.jsonl $(BIN)/python -m pytest tests/acceptance/faults $(ARGS) || status=$$?; \
-	$(if $(ARGS),cat build/faults.jsonl,$(BIN)/python -m tests.acceptance.faults.results build/faults.jsonl); \
+	FAULTS_RESULTS=$(CURDIR)/$(FAULTS) $(BIN)/python -m pytest tests/acceptance/faults $(ARGS) || status=$$?; \
+	$(if $(filter build/faults.jsonl,$(FAULTS)),$(BIN)/python -m tests.acceptance.faults.results $(FAULTS),cat $(FAULTS)); \
 	exit $$status
 
 mutants: $(READY) ## Plant faults in copies of the tree, and see that tests notice each (ARGS="-k expiry" for some)
