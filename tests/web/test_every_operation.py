@@ -215,7 +215,7 @@ def ask_each(schema: Schema, ask: Callable[[Case], Response], *, examples: int) 
     """Every operation by itself."""
     for found in schema.get_all_operations():
         operation = found.ok()
-        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+        for mode in modes(operation.definition.raw):
 
             @sparing(examples)
             @given(case=operation.as_strategy(generation_mode=mode))
@@ -227,6 +227,20 @@ def ask_each(schema: Schema, ask: Callable[[Case], Response], *, examples: int) 
             except Unsatisfiable:
                 # Nothing that is sent to this one can be wrong.
                 assert mode is GenerationMode.NEGATIVE, operation.label
+
+
+def modes(operation: dict[str, Any]) -> list[GenerationMode]:
+    """Where no more is sent than a word in the path, nothing can be wrong, and looking for it takes long."""
+    places = {
+        (each["in"], each["schema"].get("type"), *constraints(each))
+        for each in operation.get("parameters", ())
+    }
+    is_free = places <= {("path", "string")} and "requestBody" not in operation
+    return [GenerationMode.POSITIVE] if is_free else [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
+
+
+def constraints(parameter: dict[str, Any]) -> set[str]:
+    return {*parameter["schema"]} - {"type", "title", "description", "examples"}
 
 
 def ask_in_chains(schema: Schema, ask: Callable[[Case], Response], *, chains: int) -> None:

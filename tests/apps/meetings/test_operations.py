@@ -25,6 +25,12 @@ async def sandbox(meetings_database: TestDatabase) -> AsyncIterator[Site]:
         yield site
 
 
+async def test_a_few_requests_to_each(sandbox: Site) -> None:
+    # Of so few the share that is answered is chance.
+    visitor = await ask_all(sandbox, examples=1, chains=1, begin=BEGIN, answered=0.01)
+    assert visitor.asked["at all"] > 30
+
+
 @pytest.mark.slow
 async def test_many_requests_to_each(sandbox: Site) -> None:
     visitor = await ask_all(sandbox, examples=60, chains=20, begin=BEGIN, answered=ANSWERED)
