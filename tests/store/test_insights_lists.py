@@ -403,6 +403,9 @@ async def test_every_read_works_where_nothing_can_be_written(
     await admin.close()
     database = await Database.open(database_url.url)
     try:
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            async with database.transaction() as session:
+                await session.connection.execute("DELETE FROM timebell.jobs")
         reader = Insights(database, clock)
         await reader.depth()
         await reader.lateness()

@@ -279,7 +279,10 @@ def test_whatever_it_is_made_of_it_is_read_or_refused(lines: list[str]) -> None:
         found = read_calendar("\n".join(["BEGIN:VCALENDAR", *lines]))
     except InvalidInput:
         return
-    busy_time(found.entries, timezone="Asia/Kathmandu", after=AFTER, before=BEFORE)
+    busy = busy_time(found.entries, timezone="Asia/Kathmandu", after=AFTER, before=BEFORE)
+    edges = [edge for span in busy.spans for edge in span]
+    assert edges == sorted({*edges})
+    assert all(start < BEFORE and end > AFTER for start, end in busy.spans)
 
 
 def test_the_work_is_bounded_for_all_entries_together() -> None:

@@ -43,12 +43,15 @@ def test_lines_are_written_in_order(pipe: Pipe) -> None:
     assert [reader.readline().split()[1] for _ in range(100)] == [str(number) for number in range(100)]
 
 
-def test_a_reader_who_left_is_nobodys_error(pipe: Pipe) -> None:
+def test_a_reader_who_left_is_nobodys_error(pipe: Pipe, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither raised nor printed, which is what handlers do with what they cannot write."""
     reader, handler = pipe
     reader.close()
     for _ in range(3):
         say(handler, "to nobody")
         handler.flush()
+    assert not handler._waiting, "it is dropped and not kept for ever"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_reader_who_reads_no_more_is_not_waited_for(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:

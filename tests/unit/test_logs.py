@@ -104,11 +104,15 @@ def test_the_words_of_a_line_are_those_of_its_place(caplog: pytest.LogCaptureFix
 
 
 def test_whoever_logs_goes_on_when_a_handler_fails() -> None:
+    asked: list[str] = []
+
     class Broken(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            asked.append("to write")
             raise BrokenPipeError
 
     def refuse(record: Any) -> bool:
+        asked.append("to let it pass")
         raise RuntimeError
 
     logger = logging.getLogger("timebell.broken")
@@ -121,3 +125,4 @@ def test_whoever_logs_goes_on_when_a_handler_fails() -> None:
     finally:
         logger.removeHandler(broken)
         logger.removeFilter(refuse)
+    assert asked == ["to write", "to let it pass"]

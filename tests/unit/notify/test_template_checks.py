@@ -118,10 +118,11 @@ def test_channels_may_say_different_things() -> None:
         mail("Hi {{ name }} at {{ place }}"),
         mail("{{ name }}{{ place }}", language="de"),
     ]
-    checked_draft(draft(texts, [NAME, Variable(name="place")]))
+    assert checked_draft(draft(texts, [NAME, Variable(name="place")])).texts == tuple(texts)
 
 
 @pytest.mark.parametrize("channel", ["email", "sms", "whatsapp", "push", "inbox", "webhook"])
 def test_every_channel_can_have_a_text(channel: Channel) -> None:
     subject = None if channel in ("sms", "whatsapp") else "S"
-    checked_draft(draft([Text(channel=channel, language="en", subject=subject, body="x")]))
+    text = Text(channel=channel, language="en", subject=subject, body="x")
+    assert checked_draft(draft([text])).texts == (text,)
