@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 
 import hypothesis.core
 import pytest
@@ -20,6 +21,17 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = pin_seed()
     if config.getoption("--hypothesis-seed") is None:
         hypothesis.core.global_force_seed = seed  # type: ignore[assignment]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What ten thousand tests are made of stays until the end, so it is never searched for what can go."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -106,6 +106,7 @@ def spare_the_collector() -> None:
     """
     gc.freeze()
     gc.set_threshold(*_COLLECTOR)
+    gc.enable()
 
 
 def run(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
