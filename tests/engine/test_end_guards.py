@@ -203,6 +203,25 @@ async def test_a_slot_that_is_had_again_is_told_from_what_it_was(cluster: Cluste
     assert taken["epoch"] == epoch + 1
 
 
+async def test_what_is_still_paused_is_not_brought_back(cluster: Cluster, owner: Owner) -> None:
+    """Neither what everybody's pause holds nor what that of its own tenant does."""
+    node = await cluster.node([APP])
+    id = await enqueue(node)
+    await owner.rows("UPDATE timebell.jobs SET lane = 2 WHERE id = $1", id)
+    store, found = EngineStore(cluster.clock), {}
+    for tenant in ("", "default", "other"):
+        await owner.rows(
+            "INSERT INTO timebell.queue_pauses (queue, tenant, paused_at) "
+            "SELECT queue, $2, now() FROM timebell.jobs WHERE id = $1",
+            id,
+            tenant,
+        )
+        async with node.bell.database.connection() as session:
+            found[tenant] = len(await store.unpark_jobs(session, slots=range(256), limit=10))
+        await owner.rows("DELETE FROM timebell.queue_pauses")
+    assert found == {"": 0, "default": 0, "other": 1}
+
+
 async def test_a_run_that_lost_its_job_writes_no_cursor(cluster: Cluster, owner: Owner) -> None:
     node = await cluster.node([APP])
     id = await enqueue(node)

@@ -60,6 +60,12 @@ async def test_nothing_is_hastened_to_before_it_is_due(database_url: TestDatabas
         (job,) = await owner.jobs()
         assert job["run_at"] == job["due_at"]
         assert job["version"] == 1
+        # What was put off before it is due is due again when it is.
+        await owner.rows("UPDATE timebell.jobs SET run_at = due_at + interval '1 hour'")
+        async with h.bell.transaction() as tx:
+            assert await h.bell.hasten(tx, [id]) == [id]
+        (job,) = await owner.jobs()
+        assert job["run_at"] == job["due_at"]
 
 
 async def test_another_tenant_cannot_hasten_it(database_url: TestDatabase) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.planner_support import Diary, occurrences, schedule, utc, wall
 from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.engine import pruner
-from timebell.kernel import App, Job, Step
+from timebell.kernel import App, Dead, Job, Step
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
 
@@ -55,6 +55,22 @@ async def test_what_a_long_planned_agenda_paid_lately_is_remembered(cluster: Clu
     await node.engine.pruner.tick()
     assert await owner.value("SELECT count(*) FROM timebell.agendas") == 0
     assert await owner.value("SELECT count(*) FROM timebell.agenda_done") == 0
+
+
+async def test_a_dead_job_is_there_for_as_many_days_as_were_said(cluster: Cluster, owner: Owner) -> None:
+    async def die(job: Job) -> Dead:
+        return Dead("as asked")
+
+    node = await cluster.node([App(name="t", handlers={"t.die": die})], dead_days=30)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.die")
+    await node.run_due()
+    left = []
+    for passed in (0 * DAY, 30 * DAY, HOUR):
+        cluster.clock.move(passed)
+        await node.engine.pruner.tick()
+        left.append(await owner.value("SELECT count(*) FROM timebell.dead_jobs"))
+    assert left == [1, 1, 0]
 
 
 @pytest.mark.parametrize("apart", [HOUR, timedelta(0)], ids=["one after the other", "at one instant"])

@@ -282,7 +282,7 @@ PLANTED = [
         old=":days::integer * interval '1 day'",
         new=":days::integer * interval '1 hour'",
         why="Dead jobs are gone before anybody has looked at them.",
-        tests=("tests/engine/test_pruning.py", "tests/engine/test_engine_life.py"),
+        tests=("tests/engine/test_pruning.py",),
     ),
     Planted(
         name="unparked-by-a-resume-for-everyone",
@@ -290,7 +290,7 @@ PLANTED = [
         old="q.tenant IN ('', p.tenant)",
         new="q.tenant = ''",
         why="The pause of one tenant ends with that of everybody.",
-        tests=("tests/engine/test_pause.py::test_a_pause_of_one_tenant_outlasts_the_resume_for_everyone",),
+        tests=_ENDS,
     ),
     Planted(
         name="unparked-in-the-wrong-lane",

@@ -272,7 +272,7 @@ PLANTED = [
         old="AND id = :id::uuid AND state = 'ended' RETURNING id",
         new="AND id = :id::uuid RETURNING id",
         why="A schedule that still owes something is forgotten.",
-        tests=("tests/store/test_schedules.py", "tests/store/test_schedule_edits.py"),
+        tests=("tests/store/test_schedule_parts.py",),
     ),
     Planted(
         name="split-leaves-the-first-behind",
@@ -280,7 +280,7 @@ PLANTED = [
         old="AND original_local >= :from_local::timestamp",
         new="AND original_local > :from_local::timestamp",
         why="What was changed about the occurrence at which a schedule is split is lost.",
-        tests=("tests/store/test_schedule_overrides.py", "tests/store/test_schedule_parts.py"),
+        tests=("tests/store/test_schedule_parts.py",),
     ),
     Planted(
         name="resume-of-another-tenant",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.planted import Planted
 
 _DECIDING = ("tests/unit/notify/test_deciding.py",)
+_TWIN = ("tests/web/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",)
 _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 
 PLANTED = [
@@ -78,7 +79,7 @@ PLANTED = [
         old="if at > now - cap.per)",
         new="if at >= now - cap.per)",
         why="Where time goes from instant to instant, what waits for room under a cap never has it.",
-        tests=("tests/engine/notify/test_limits.py", "tests/unit/notify/test_deciding.py"),
+        tests=("tests/unit/notify/test_capping.py",),
     ),
     Planted(
         name="cap-room-too-early",
@@ -86,7 +87,7 @@ PLANTED = [
         old="return recent[-cap.count] + cap.per",
         new="return recent[0] + cap.per",
         why="Where more were told than the cap allows, since it was lowered, one is told before there is room.",
-        tests=("tests/engine/notify/test_limits.py",),
+        tests=("tests/unit/notify/test_capping.py",),
     ),
     Planted(
         name="report-leads-back",
@@ -331,5 +332,37 @@ PLANTED = [
         new='return Unavailable(reason="server_error", detail=detail)',
         why="A message that a service took before it failed is sent again.",
         tests=("tests/contract/providers/test_http_providers.py",),
+    ),
+    Planted(
+        name="notification-of-another-tenant",
+        file="notify/sql/list_deliveries.sql",
+        old="WHERE d.tenant = :tenant::text\n",
+        new="WHERE (d.tenant = :tenant::text OR true)\n",
+        why="Without a wall in the database a tenant sees whom another one told.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="inbox-of-another-tenant",
+        file="notify/sql/list_inbox_back.sql",
+        old="WHERE :status::text IS NULL AND tenant = :tenant::text",
+        new="WHERE :status::text IS NULL AND (tenant = :tenant::text OR true)",
+        why="Without a wall in the database a person reads an inbox of another tenant.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="suppression-lifted-for-another-tenant",
+        file="notify/sql/delete_suppression.sql",
+        old="WHERE tenant = :tenant::text AND channel",
+        new="WHERE (tenant = :tenant::text OR true) AND channel",
+        why="Without a wall in the database an address may be sent to again by another tenant.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="erasure-in-another-tenant",
+        file="notify/sql/erase_messages.sql",
+        old="WHERE n.tenant = :tenant::text AND n.recipient_id",
+        new="WHERE (n.tenant = :tenant::text OR true) AND n.recipient_id",
+        why="Without a wall in the database an erasure forgets what another tenant told.",
+        tests=_TWIN,
     ),
 ]

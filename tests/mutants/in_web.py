@@ -149,4 +149,12 @@ PLANTED = [
         why="Where the settings name no key, all keys of a backup open again.",
         tests=("tests/store/test_backups.py",),
     ),
+    Planted(
+        name="keys-of-another-tenant",
+        file="web/sql/list_api_keys.sql",
+        old="WHERE tenant = :tenant AND (",
+        new="WHERE (tenant = :tenant OR true) AND (",
+        why="Without a wall in the database a tenant sees another's keys.",
+        tests=("tests/web/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",),
+    ),
 ]

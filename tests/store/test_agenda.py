@@ -305,6 +305,17 @@ async def test_what_was_given_up_while_it_ran_is_wanted_again(bell: Timebell, ta
     assert (await tables.job(ids(first)["hour"]))["cancel_requested_at"] is None
 
 
+async def test_a_step_that_is_moved_begins_at_its_beginning(bell: Timebell, tables: Tables) -> None:
+    """It failed once, and halfway, at the time at which it is not any more."""
+    id = ids(await set_agenda(bell, [step("hour")]))["hour"]
+    await tables.start(id)
+    await tables.give_back(id)
+    await tables.rows("UPDATE timebell.jobs SET cursor = '{\"at\": 1}' WHERE id = $1", id)
+    assert found(await set_agenda(bell, [step("hour")], ANCHOR + HOUR)) == {"moved": ["hour"]}
+    moved = await tables.job(id)
+    assert (moved["attempt"], moved["cursor"]) == (0, None)
+
+
 async def test_what_was_cancelled_while_it_ran_stays_cancelled(bell: Timebell, tables: Tables) -> None:
     first = await set_agenda(bell, [step("hour")])
     await tables.start(ids(first)["hour"])

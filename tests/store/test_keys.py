@@ -135,6 +135,17 @@ async def test_replace_gives_the_job_new_content_and_time(bell: Timebell, tables
         await enqueue(bell)
 
 
+async def test_what_is_replaced_is_wanted_again(bell: Timebell, tables: Tables) -> None:
+    """It was cancelled while it ran, and came back unfinished."""
+    first = await enqueue(bell)
+    await tables.start(first.id)
+    async with bell.transaction() as tx:
+        assert [one.answer for one in await bell.cancel(tx, id=first.id)] == ["too_late"]
+    await tables.give_back(first.id)
+    assert (await enqueue(bell, on_conflict="replace", payload={"n": 2})).id == first.id
+    assert (await tables.job(first.id))["cancel_requested_at"] is None
+
+
 async def test_what_runs_is_not_replaced(bell: Timebell, tables: Tables) -> None:
     first = await enqueue(bell)
     await tables.start(first.id)

@@ -68,6 +68,17 @@ async def test_what_was_changed_about_later_ones_goes_with_them(bell: Timebell, 
     assert (await states(tables))["2027-03-03T12:00"] == "skipped"
 
 
+async def test_what_was_changed_about_the_one_at_which_it_is_split_goes_with_it(
+    bell: Timebell, tables: Tables
+) -> None:
+    schedule = await daily(bell, count=5, steps=[step("start", 0)])
+    await call(bell, "override", schedule.id, FOURTH, start_local=local("2027-03-04T14:00"))
+    change = await call(bell, "split", schedule.id, FOURTH, start_local=local("2027-03-04T13:00"))
+    assert change.diff.added[0].occurs_at.isoformat() == "2027-03-04T15:00:00+00:00"
+    left = await tables.rows("SELECT schedule_id FROM timebell.occurrence_overrides")
+    assert [row["schedule_id"] for row in left] == [change.schedule.id]
+
+
 async def test_a_series_that_begins_with_the_occurrence_is_edited(bell: Timebell) -> None:
     schedule = await daily(bell, count=3)
     change = await call(bell, "split", schedule.id, local("2027-03-02T12:00"), owner="anna")
