@@ -159,7 +159,7 @@ PLANTED = [
         old="AND n.id = p.id AND (p.is_settled OR n.settled_at IS NULL)",
         new="AND n.id = p.id",
         why="A node that stood still opens again what was settled meanwhile.",
-        tests=("tests/engine/notify/test_withdrawn.py", "tests/engine/notify/test_taking_back.py"),
+        tests=("tests/store/notify/test_runs.py",),
     ),
     Planted(
         name="answer-undoes-a-report",
@@ -183,7 +183,7 @@ PLANTED = [
         old=" AND n.id = ANY (:ids::uuid[]) AND n.settled_at IS NULL",
         new=" AND n.id = ANY (:ids::uuid[])",
         why="What was told is taken back afterwards, as far as anybody can see.",
-        tests=("tests/engine/notify/test_taking_back.py", "tests/engine/notify/test_withdrawn.py"),
+        tests=("tests/store/notify/test_runs.py",),
     ),
     Planted(
         name="phone-suppressed-for-sms-alone",
@@ -191,7 +191,7 @@ PLANTED = [
         old="WHEN 'phone' THEN ARRAY['sms', 'whatsapp'] ELSE",
         new="WHEN 'phone' THEN ARRAY['sms'] ELSE",
         why="A number that is suppressed for WhatsApp is told by it.",
-        tests=("tests/engine/notify/test_delivering.py", "tests/engine/notify/test_stopping.py"),
+        tests=("tests/store/notify/test_suppressions.py",),
     ),
     Planted(
         name="erasure-unsuppresses-another",

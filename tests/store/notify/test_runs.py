@@ -15,6 +15,7 @@ from timebell.kernel import Timebell
 from timebell.notify.desk import Answered, Desk, Progress, Start
 from timebell.notify.provider import Content
 from timebell.notify.standing import Standing
+from timebell.notify.telling_store import TellingStore
 
 ANA = UUID(int=1)
 NOTE = UUID(int=7)
@@ -77,6 +78,16 @@ async def test_no_attempt_is_started_once_the_job_is_over(bell: Timebell, tables
     desk = await _noted(bell, tables)
     await tables.rows("DELETE FROM timebell.jobs")
     assert await desk.start(START) is None
+
+
+async def test_what_was_told_is_not_withdrawn(bell: Timebell, tables: Tables) -> None:
+    """Who takes it back has read that it was not told yet."""
+    desk = await _noted(bell, tables)
+    await desk.note(SENT)
+    async with bell.database.connection() as session:
+        await TellingStore(bell.clock).withdraw_notifications(session, tenant="default", ids=[NOTE])
+    (row,) = await tables.rows(f"SELECT state, reason FROM {SCHEMA}.notifications")
+    assert row == {"state": "sent", "reason": "accepted"}
 
 
 @pytest.mark.req("U-2")

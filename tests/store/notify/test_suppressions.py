@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.store.support import NOW, Tables
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
+from timebell.notify.delivery_store import Columns, DeliveryStore
+from timebell.notify.recipients import Recipients
 from timebell.notify.suppressions import Suppression, Suppressions
 
 
@@ -43,6 +46,27 @@ async def test_an_address_is_suppressed_however_it_is_written(
         ("email", "ana@example.org", ""),
         ("email", "ana@example.org", "marketing"),
         ("sms", "+491701234567", ""),
+    ]
+
+
+async def test_what_is_suppressed_is_known_where_it_is_decided_whom_to_tell(
+    bell: Timebell, suppressions: Suppressions
+) -> None:
+    """A number has two channels, each of which may be suppressed."""
+    async with bell.transaction() as tx:
+        ana = await Recipients(bell).add(tx, name="Ana", email="ana@example.org", phone="+491701234567")
+    await suppress(bell, suppressions)
+    for channel in ("sms", "whatsapp"):
+        await suppress(bell, suppressions, channel=channel, address="+491701234567")
+    await suppress(bell, suppressions, address="other@example.org")
+    await suppress(bell, suppressions, tenant="other", message_class="marketing")
+    columns: Columns = {"tenants": ["default"], "ids": [ana.id], "recipient_ids": [ana.id]}
+    async with bell.database.connection() as session:
+        (facts,) = await DeliveryStore(bell.clock).read_facts(session, columns=columns)
+    assert sorted(orjson.loads(facts["suppressed"])) == [
+        ["email", "ana@example.org", ""],
+        ["sms", "+491701234567", ""],
+        ["whatsapp", "+491701234567", ""],
     ]
 
 
