@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all faults mutants packages lint style format bench lock sbom clean
+.PHONY: help up test test-all test-postgres faults mutants packages lint style format bench lock sbom clean
 
 # What was compiled is kept, whatever the environment says: the tests start some hundred processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -40,6 +40,32 @@ test: ## Run the checks and every test that is not slow
 
 test-all: ## Run the checks and every test, the slow ones too
 	$(call TESTS)
+
+# The versions that are promised besides the one of the wheel, as far as Debian has them. None is started as a service:
+# each process of the run has a server of its own, and each test a database.
+POSTGRES := 15 16 17
+
+test-postgres: $(READY) ## Run the tests of store, engine and migrations on each other PostgreSQL that Debian has
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		for version in $(POSTGRES); do \
+			[ ! -x /usr/lib/postgresql/$$version/bin/postgres ] && apt-cache show postgresql-$$version >/dev/null 2>&1 || continue; \
+			mkdir -p /etc/postgresql-common; \
+			[ -e /etc/postgresql-common/createcluster.conf ] || \
+				echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf; \
+			DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+				apt-get install -qq --no-install-recommends postgresql-$$version >/dev/null; \
+		done; \
+	fi; \
+	status=0; ran=; \
+	for version in $(POSTGRES); do \
+		programs=/usr/lib/postgresql/$$version/bin; \
+		[ -x $$programs/postgres ] || { echo "PostgreSQL $$version is not here and is not tried"; continue; }; \
+		echo "PostgreSQL $$version"; ran=yes; \
+		PYTEST_TIMEBELL_POSTGRES=$$programs $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" \
+			tests/store tests/engine tests/migration --ignore=tests/store/embedded $(ARGS) || status=1; \
+	done; \
+	[ -n "$$ran" ] || { echo "There is no other PostgreSQL here; install postgresql-15" >&2; exit 1; }; \
+	exit $$status
 
 # With --resume it goes on where a run of this commit was cut off, so that the table can be made in several, each perhaps of
 # a part (ARGS="--resume -k proxy"). What fails stands in the table too; a part without --resume is shown and replaces nothing.

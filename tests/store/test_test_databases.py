@@ -12,7 +12,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from timebell.testing.database import TEMPLATE, DatabaseFactory, TestDatabase
+from timebell.db.launcher import locale_arguments
+from timebell.db.server_user import Programs, find_programs
+from timebell.testing.database import PROGRAMS, TEMPLATE, DatabaseFactory, TestDatabase
 from timebell.testing.fixtures import RUN_FOLDER
 from timebell.testing.run_folder import make_run_folder, roomy_folder
 
@@ -122,3 +124,34 @@ def test_the_folder_of_a_run_that_was_killed_is_removed_by_a_later_run() -> None
     assert [folder.exists() for folder in (killed, in_use, unused, recent)] == [False, True, True, True]
     for folder in (in_use, unused, recent):
         shutil.rmtree(folder)
+
+
+async def test_another_postgresql_can_be_tried(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs of the wheel stand for those of another version: what is named is what runs, orders and folds."""
+    programs = find_programs(None).folder
+    other = run_folder / "other"
+    other.mkdir(0o755)
+    (other / "bin").symlink_to(programs)
+    run_folder.chmod(0o755)
+    monkeypatch.setenv(PROGRAMS, str(other / "bin"))
+    factory = await DatabaseFactory.start(run_folder / "data")
+    try:
+        database = await factory.create(template=None)
+        seen = "SELECT concat_ws(' ', datcollate, lower('ÄB'), current_setting('scram_iterations')) FROM pg_database"
+        assert await ask(database.admin_url, f"{seen} WHERE datname = current_database()") == "C äb 1"
+        started = Path(f"/proc/{factory.server.pid}/cmdline").read_text().partition("\0")[0]
+        assert started == str(other / "bin" / "postgres")
+    finally:
+        await factory.stop()
+
+
+@pytest.mark.parametrize(
+    ("version", "locale"),
+    [
+        ("18.4", ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]),
+        ("17.0", ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]),
+        ("16.9", ["--locale=C", "--lc-ctype=C.UTF-8"]),
+    ],
+)
+def test_older_ones_have_no_locale_of_their_own(version: str, locale: list[str]) -> None:
+    assert locale_arguments(Programs(folder=Path("/"), version=version)) == locale

@@ -60,11 +60,17 @@ class EmbeddedServer:
 
     @classmethod
     async def start(
-        cls, folder: Path, *, port: int | None = None, settings: Mapping[str, str] = MappingProxyType({})
+        cls,
+        folder: Path,
+        *,
+        port: int | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        programs: Path | None = None,
     ) -> EmbeddedServer:
         """Start a server on this folder, making the folder if need be, and return when it answers.
 
-        `settings` are PostgreSQL's own and override ours. If this raises, nothing is left running.
+        `settings` are PostgreSQL's own and override ours. `programs` is where those of another version are, for tests.
+        If this raises, nothing is left running.
         """
         check_settings(port, settings)
         place = DataFolder(folder)
@@ -73,7 +79,7 @@ class EmbeddedServer:
             place.make()
             lock = await place.hold()
             try:
-                server = await cls._start(place, lock, port, settings)
+                server = await cls._start(place, lock, port, settings, programs)
             except BaseException:
                 place.let_go(lock)
                 raise
@@ -81,12 +87,18 @@ class EmbeddedServer:
 
     @classmethod
     async def _start(
-        cls, folder: DataFolder, lock: int, port: int | None, settings: Mapping[str, str]
+        cls,
+        folder: DataFolder,
+        lock: int,
+        port: int | None,
+        settings: Mapping[str, str],
+        given: Path | None,
     ) -> EmbeddedServer:
-        _check_version(folder)
+        if given is None:
+            _check_version(folder)
         user = server_user(folder)
         _open_way(folder, user)
-        programs = await asyncio.to_thread(find_programs, user)
+        programs = await asyncio.to_thread(find_programs, user, given)
         await folder.end_orphan()
         passwords = folder.credentials(ROLES)
         launcher = Launcher(folder, programs, user, lock, settings)

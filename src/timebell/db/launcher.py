@@ -59,6 +59,7 @@ _OURS_ALONE = frozenset(
         "unix_socket_directories",
     }
 )
+_BUILT_IN_SINCE = 17
 # What the programs need of our environment; the rest may hold secrets, or variables that PostgreSQL obeys.
 _ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 
@@ -97,6 +98,13 @@ class Served:
     port: int
 
 
+def locale_arguments(programs: Programs) -> list[str]:
+    """Order by code point, which no library update changes, and case as Unicode has it."""
+    if programs.major >= _BUILT_IN_SINCE:
+        return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    return ["--locale=C", "--lc-ctype=C.UTF-8"]
+
+
 class Launcher:
     def __init__(
         self,
@@ -128,10 +136,7 @@ class Launcher:
             f"--pwfile={password_file}",
             "--auth=scram-sha-256",
             "--encoding=UTF8",
-            # Order by code point, which no library update changes, and case as Unicode has it.
-            "--locale=C",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
+            *locale_arguments(self._programs),
             "--no-instructions",
         ]
         if self._settings["fsync"] == "off":

@@ -37,6 +37,10 @@ class Programs:
     folder: Path
     version: str
 
+    @property
+    def major(self) -> int:
+        return int(self.version.partition(".")[0])
+
 
 def server_user(folder: DataFolder) -> ServerUser | None:
     """None when the server runs as we do. For root: whoever owns the data, else `postgres`, else `nobody`."""
@@ -93,9 +97,9 @@ def _is_home(place: Path) -> bool:
     )
 
 
-def find_programs(user: ServerUser | None) -> Programs:
-    """The programs of the wheel, or a copy of them where the server's user can run them."""
-    installed = _installed()
+def find_programs(user: ServerUser | None, given: Path | None = None) -> Programs:
+    """The programs of the wheel unless others are given, or a copy of them where the server's user can run them."""
+    installed = given or _installed()
     try:
         version = _version(installed, None)
         if user is None or _runs(installed, user):

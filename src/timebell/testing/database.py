@@ -21,6 +21,7 @@ import asyncpg
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.migrate import Slice, migrate
 from timebell.db.provision import ROLES, Connection, close_public_schema, provision_database
+from timebell.db.server_user import MAJOR, find_programs
 from timebell.kernel.migrations import KERNEL
 from timebell.notify.migrations import NOTIFY
 from timebell.web.migrations import WEB
@@ -40,6 +41,11 @@ FAST: Mapping[str, str] = {
     # A password is worth little here, and working it out takes longer than many a test.
     "scram_iterations": "1",
 }
+# What older servers do not know, by the version that brought it.
+_SINCE: Mapping[str, int] = {"scram_iterations": 16}
+# Where the programs of another PostgreSQL are, such as /usr/lib/postgresql/15/bin. Not called TIMEBELL_…: those are
+# settings, and one that nobody knows is refused.
+PROGRAMS = "PYTEST_TIMEBELL_POSTGRES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,11 @@ class DatabaseFactory:
     @classmethod
     async def start(cls, folder: Path) -> DatabaseFactory:
         """Start a server whose files are in this folder, which nobody else uses."""
-        factory = cls(await EmbeddedServer.start(folder, settings=FAST))
+        named = os.environ.get(PROGRAMS)
+        programs = Path(named) if named else None
+        major = MAJOR if programs is None else find_programs(None, programs).major
+        settings = {name: value for name, value in FAST.items() if _SINCE.get(name, 0) <= major}
+        factory = cls(await EmbeddedServer.start(folder, settings=settings, programs=programs))
         try:
             factory._kept = await factory._connect("postgres")
             factory._loop = asyncio.get_running_loop()
