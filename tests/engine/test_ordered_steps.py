@@ -42,12 +42,11 @@ async def run_for(cluster: Cluster, node: ClusterNode, minutes: int) -> None:
         cluster.clock.move(MINUTE / 4)
 
 
-@pytest.mark.req("U-1")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_retry_of_the_first_step_holds_the_second_back(
     cluster: Cluster, owner: Owner, mode: Mode
 ) -> None:
-    """Failure 16: while the first waits for its next attempt, the second would overtake it."""
+    """While the first waits for its next attempt, the second would overtake it."""
     ladder = Ladder(mode, lambda job: None if job.attempt == 2 else Retry("busy", after=5 * MINUTE))
     node = await cluster.node([ladder.app])
     await ladder.set(node)

@@ -36,7 +36,7 @@ async def test_one_name_for_two_nodes(make_stage: MakeStage) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.req("U-2")
+@pytest.mark.req("S-2.5")
 async def test_three_at_the_same_instant_on_an_empty_database(
     make_stage: MakeStage, empty_database: TestDatabase
 ) -> None:

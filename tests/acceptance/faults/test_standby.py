@@ -219,7 +219,7 @@ async def _keys_of(server: Server) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.req("U-1", "U-2")
+@pytest.mark.req("U-1", "U-5")
 async def test_what_exists_already_is_acknowledged_only_once_it_is_safe(
     place: Path, make_stage: MakeStage
 ) -> None:
