@@ -299,7 +299,7 @@ PLANTED = [
         old=" AND NOT n.is_erased\n",
         new="\n",
         why="Words about somebody who was erased are written again.",
-        tests=("tests/store/notify/test_erasing.py", "tests/engine/notify/test_erased_meanwhile.py"),
+        tests=("tests/store/notify/test_runs.py",),
     ),
     Planted(
         name="locked-template-overridden",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from typing import Any
@@ -13,6 +14,7 @@ from tests.web.support import OTHER, Site, problem
 from timebell.testing.database import TestDatabase
 from timebell.web import access
 from timebell.web.routes import Route
+from timebell.web.store import WebStore
 
 
 async def make(site: Site, **body: Any) -> dict[str, Any]:
@@ -57,6 +59,9 @@ async def tables_with(database: TestDatabase, text: str) -> list[str]:
 async def test_a_key_that_is_revoked_is_refused_soon(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     made = await make(site, scope="admin")
     assert (await site.get("/v1/keys", key=made["key"])).status_code == 200
+    ada = (await site.post("/v1/recipients", {"name": "Ada"})).json()["id"]
+    token = (await site.post("/v1/recipient-tokens", {"recipient_id": ada}, key=made["key"])).json()["token"]
+    assert (await site.get("/v1/inbox", key=token)).status_code == 200
     revoked = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
     assert revoked.status_code == 200
     assert revoked.json()["revoked_at"] is not None
@@ -65,8 +70,20 @@ async def test_a_key_that_is_revoked_is_refused_soon(site: Site, monkeypatch: py
     later = time.monotonic() + access._REMEMBERED_SECONDS
     monkeypatch.setattr(time, "monotonic", lambda: later)
     problem(await site.get("/v1/keys", key=made["key"]), 401, "unauthenticated")
+    problem(await site.get("/v1/inbox", key=token), 401, "unauthenticated")
     again = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
     assert again.json()["revoked_at"] == revoked.json()["revoked_at"]
+
+
+async def test_after_a_restore_no_key_opens_but_the_one_of_the_settings(site: Site) -> None:
+    store = WebStore(site.bell.clock)
+    chosen = hashlib.sha256(site.keys["admin"].encode()).digest()
+    async with site.bell.database.connection() as session:
+        assert await store.revoke_restored_keys(session, kept=chosen) == len(site.keys) - 1
+        left = "SELECT digest FROM timebell_web.api_keys WHERE revoked_at IS NULL"
+        assert [row["digest"] for row in await session.connection.fetch(left)] == [chosen]
+        # Where the settings name none, none does.
+        assert await store.revoke_restored_keys(session, kept=None) == 1
 
 
 async def test_a_key_expires(site: Site) -> None:

@@ -104,15 +104,23 @@ async def test_schedules_and_recipients_are_bounded_for_apps_too(site: Site) -> 
         "start_local": "2030-01-01T10:00:00",
         "steps": [{"key": "a", "kind": "office.ring", "offset": "PT0S"}],
     }
-    for path, body, quota in (
-        ("/v1/schedules", schedule, "schedules"),
-        ("/v1/recipients", {"name": "Ada"}, "recipients"),
+    for path, body, quota, leave in (
+        ("/v1/schedules", schedule, "schedules", ("POST", "/end")),
+        ("/v1/recipients", {"name": "Ada"}, "recipients", ("DELETE", "")),
     ):
         for _ in range(2):
-            assert (await site.post(path, body, key=OTHER)).status_code == 201
+            made = await site.post(path, body, key=OTHER)
+            assert made.status_code == 201
         refused(await site.post(path, body, key=OTHER), quota, 2)
         move(site)
         refused(await site.post(path, body, key=OTHER), quota, 2)
+        # What has ended, and who was erased, makes room.
+        verb, end = leave
+        once = {"idempotency-key": quota}
+        gone = await site.ask(verb, f"{path}/{made.json()['id']}{end}", key=OTHER, headers=once, json={})
+        assert gone.status_code == 200, gone.text
+        move(site)
+        assert (await site.post(path, body, key=OTHER)).status_code == 201
 
 
 async def test_the_operator_gives_a_tenant_more_and_takes_it_back(site: Site) -> None:

@@ -197,6 +197,19 @@ async def test_whoever_is_erased_is_gone_and_is_told_nothing(site: Site) -> None
     assert "ada@example.org" not in (await site.get("/v1/recipients")).text
 
 
+async def test_what_was_answered_to_whoever_is_erased_is_forgotten(site: Site) -> None:
+    made = await person(site)
+    token = (await site.post("/v1/recipient-tokens", {"recipient_id": made["id"]})).json()["token"]
+    once = {"idempotency-key": "all"}
+    assert (await site.post("/v1/inbox/seen-all", {"up_to": 1}, key=token, headers=once)).status_code == 200
+    kept = "SELECT body, headers::text AS headers FROM timebell_web.replies WHERE caller = $1"
+    caller = f"recipient:{made['id']}"
+    [before] = await site.tables.rows(kept, caller)
+    assert before["body"]
+    assert (await site.ask("DELETE", f"/v1/recipients/{made['id']}")).status_code == 200
+    assert await site.tables.rows(kept, caller) == [{"body": b"", "headers": "{}"}]
+
+
 async def test_what_is_another_tenants_is_not_there(site: Site) -> None:
     theirs = await person(site, key=OTHER)
     added = await site.post(f"/v1/recipients/{theirs['id']}/addresses", WEBHOOK, key=OTHER)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from timebell.notify.provider import Blame, Rejected, Unavailable, Uncertain
-from timebell.providers.smtp_replies import TEXT_CHARS_MAX, Stage, answer_to_reply, without_addresses
+from timebell.providers.smtp_replies import (
+    TEXT_CHARS_MAX,
+    Stage,
+    answer_to_reply,
+    answer_to_silence,
+    without_addresses,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,12 @@ def test_codes_that_say_nothing(code: int) -> None:
     assert isinstance(answer_to_reply("content", code, "?"), Uncertain)
     for stage in ("connect", "sender", "recipient", "data"):
         assert isinstance(answer_to_reply(stage, code, "?"), Unavailable)
+
+
+def test_silence_after_the_content_may_have_been_a_yes() -> None:
+    assert isinstance(answer_to_silence("content", "timeout"), Uncertain)
+    for stage in ("connect", "sender", "recipient", "data"):
+        assert isinstance(answer_to_silence(stage, "timeout"), Unavailable)
 
 
 def test_a_text_is_short_and_names_nobody() -> None:

@@ -90,6 +90,16 @@ async def test_what_was_told_is_not_withdrawn(bell: Timebell, tables: Tables) ->
     assert row == {"state": "sent", "reason": "accepted"}
 
 
+async def test_nothing_is_added_to_what_was_erased(bell: Timebell, tables: Tables) -> None:
+    """It is under way, so that nobody has settled it yet."""
+    await _noted(bell, tables)
+    await tables.rows(f"UPDATE {SCHEMA}.notifications SET is_erased = true")
+    async with bell.database.connection() as session:
+        store = TellingStore(bell.clock)
+        assert not await store.mend_context(session, tenant="default", id=NOTE, context='{"name": "Ana"}')
+    assert await tables.value(f"SELECT context::text FROM {SCHEMA}.notifications") == "{}"
+
+
 @pytest.mark.req("U-2")
 async def test_what_is_settled_is_not_opened_again(bell: Timebell, tables: Tables) -> None:
     desk = await _noted(bell, tables)
