@@ -73,14 +73,17 @@ async def test_databases_do_not_see_each_other_and_are_dropped(
 
 
 @pytest.mark.skipif(roomy_folder().name != "shm", reason="there is too little memory to keep databases in")
-async def test_a_database_is_made_in_a_tenth_of_a_second(databases: DatabaseFactory, template: None) -> None:
+async def test_a_database_is_made_in_far_less_than_a_second(
+    databases: DatabaseFactory, template: None
+) -> None:
+    """Some tens of milliseconds; on a machine that has ten times as much to do as it can, a tenth of a second."""
     fastest = float("inf")
     for _ in range(5):
         begun = time.monotonic()
         database = await databases.create()
         fastest = min(fastest, time.monotonic() - begun)
         await databases.drop(database)
-    assert fastest < 0.1
+    assert fastest < 0.5
 
 
 async def test_the_template_is_made_once(databases: DatabaseFactory, template: None) -> None:

@@ -65,7 +65,9 @@ async def test_a_list_begins_where_it_is_told(api: asyncpg.Connection[Any], name
     anything = ", ".join(["NULL"] * len(query.parameters))
     plan = orjson.loads(await api.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned ({anything})"))[0]["Plan"]
     found = list(conditions(plan))
-    assert any(re.search(rf"\b{column}\b.*InitPlan", condition) for condition in found), found
+    # Before 17 a plan calls what was looked up by a number, as it does a parameter.
+    place = r"InitPlan" if api.get_server_version().major >= 17 else r"[<>].*\$\d"
+    assert any(re.search(rf"\b{column}\b.*{place}", condition) for condition in found), found
 
 
 async def test_what_a_tenant_has_is_counted_past_no_other(api: asyncpg.Connection[Any]) -> None:
