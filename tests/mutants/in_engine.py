@@ -342,4 +342,12 @@ PLANTED = [
         why="A schedule that is paused is planned when timezone data change.",
         tests=("tests/engine/test_timezone_moves.py",),
     ),
+    Planted(
+        name="younger-ones-first",
+        file="engine/reader.py",
+        old="is_cut = scan is self._coming and",
+        new="is_cut = False and",
+        why="After an outage what a slot has third begins after younger ones of other slots.",
+        tests=("tests/engine/test_expiry.py",),
+    ),
 ]

@@ -255,4 +255,20 @@ PLANTED = [
         why="One body has several tokens, and a list of used ones can be passed by.",
         tests=("tests/unit/test_signing.py", "tests/unit/test_tokens.py"),
     ),
+    Planted(
+        name="a-rest-for-one-alone",
+        file="rules/breaker.py",
+        old='asked = retry_after if error_class == "rate_limited" else None',
+        new="asked = None",
+        why="A provider that asked to be left alone is called by everybody else.",
+        tests=("tests/unit/test_breaker.py",),
+    ),
+    Planted(
+        name="a-rest-without-an-end",
+        file="rules/breaker.py",
+        old="length = min(max(asked, ASKED_MIN), policy.open_for_max)",
+        new="length = max(asked, ASKED_MIN)",
+        why="What was said to one call keeps everybody away for as long as it names.",
+        tests=("tests/unit/test_breaker.py",),
+    ),
 ]

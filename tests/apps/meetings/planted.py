@@ -218,4 +218,34 @@ PLANTED = [
         survives="All that a person is busy with is of meetings that are open, and goes as the person leaves those. "
         "The statement is for what a fault may have left.",
     ),
+    Planted(
+        name="doubt-called-sent",
+        file="apps/meetings/migrations/0005_expand_reminders_in_part.sql",
+        old="v.state IN ('sent', 'delivered', 'suppressed'))",
+        new="v.state IN ('sent', 'delivered', 'suppressed', 'uncertain'))",
+        why="A reminder of which nobody knows whether it arrived is shown as sent.",
+        tests=(
+            "tests/apps/meetings/test_reminding.py::test_whatever_the_provider_goes_on_to_answer_a_reminder_fails",
+        ),
+    ),
+    Planted(
+        name="sent-by-the-inbox-alone",
+        file="apps/meetings/migrations/0005_expand_reminders_in_part.sql",
+        old="        WHEN j.state = 'cancelled' THEN 'cancelled'\n",
+        new="",
+        why="A reminder whose mail was called off is shown as sent, or as failed.",
+        tests=(
+            "tests/apps/meetings/test_reminding.py::test_what_only_the_inbox_was_told_is_not_called_sent_while_the_mail_was_owed",
+        ),
+    ),
+    Planted(
+        name="untried-and-sent",
+        file="notify/delivering.py",
+        old='(check.reason == "exhausted" and channel not in called)',
+        new="False",
+        why="A reminder whose mail was never tried is shown as sent.",
+        tests=(
+            "tests/apps/meetings/test_reminding.py::test_what_only_the_inbox_was_told_is_not_called_sent_while_the_mail_was_owed",
+        ),
+    ),
 ]
