@@ -68,7 +68,7 @@ def _retry(store: EngineStore, session: Any, id: UUID, fence: dict[str, object])
 
 
 async def run(job: Job) -> None:
-    """Never begins by itself here."""
+    """Done."""
 
 
 APP = App(name="t", handlers={"t.act": Handler(run=run, mode="external")})
@@ -134,6 +134,17 @@ async def test_the_end_of_a_job_frees_its_own_key_and_no_others(cluster: Cluster
         ("end", "own"): 0,
         ("end", "another's"): 1,
     }
+
+
+async def test_a_key_with_a_lifetime_is_taken_for_so_long_after_its_job(
+    cluster: Cluster, owner: Owner
+) -> None:
+    node = await cluster.node([APP])
+    await enqueue(node, key="k", key_lifetime=timedelta(hours=1))
+    await node.run_due()
+    assert await owner.jobs() == []
+    (key,) = await owner.rows("SELECT key, expires_at FROM timebell.job_keys")
+    assert key == {"key": "k", "expires_at": cluster.clock.now + timedelta(hours=1)}
 
 
 @pytest.mark.req("U-2")

@@ -104,7 +104,7 @@ PLANTED = [
         old="+ k.lifetime_seconds * interval '1 second'",
         new="+ k.lifetime_seconds * interval '0 seconds'",
         why="A key that outlives its job is free at once.",
-        tests=("tests/store/test_keys.py", "tests/engine/test_finish.py"),
+        tests=_ENDS,
     ),
     Planted(
         name="finish-forgets-the-step",

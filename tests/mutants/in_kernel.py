@@ -173,10 +173,8 @@ PLANTED = [
         "AND k.key = d.key\n"
         "            AND (k.expires_at IS NULL OR k.expires_at > coalesce(:now::timestamptz, now())))\n",
         new="",
-        why="A job comes back whose key stands for another one by now.",
-        tests=("tests/store/test_dead.py", "tests/engine/test_dead_jobs.py"),
-        survives="The key is taken by the same rule a few lines below, so such a job stays dead all the same. The "
-        "condition keeps jobs that cannot come back from using up the limit.",
+        why="Jobs whose keys stand for others use up the limit, and nothing returns.",
+        tests=("tests/store/test_dead.py",),
     ),
     Planted(
         name="revive-all-at-once",

@@ -128,6 +128,16 @@ async def test_a_job_whose_key_was_taken_stays_dead(bell: Timebell, tables: Tabl
     assert await tables.value("SELECT job_id FROM timebell.job_keys WHERE key = 'k'") == dead
 
 
+async def test_a_job_that_stays_dead_takes_no_place_of_those_that_return(
+    bell: Timebell, tables: Tables
+) -> None:
+    await bury(tables, key="k", died_at=NOW - HOUR)
+    free = await bury(tables, died_at=NOW)
+    async with bell.transaction() as tx:
+        await bell.enqueue(tx, "office.ring", key="k")
+    assert await revive(bell, kind="office.ring", limit=1) == [free]
+
+
 async def test_a_key_that_lapsed_is_taken_back(bell: Timebell, clock: StillClock, tables: Tables) -> None:
     dead = await bury(tables, key="k")
     async with bell.transaction() as tx:
