@@ -16,11 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance.forked import can_fork, run_forked
 from timebell.db.data_folder import is_alive
 
 SOURCE = Path(__file__).parents[2] / "src"
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
+_COMMAND_SECONDS = 120.0
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
@@ -50,13 +52,15 @@ def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 def command(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
+    if can_fork(variables):
+        return run_forked([str(each) for each in arguments], clean_environment(**variables), _COMMAND_SECONDS)
     return subprocess.run(
         [sys.executable, "-m", "timebell", *map(str, arguments)],
         env=clean_environment(**variables),
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=_COMMAND_SECONDS,
         check=False,
     )
 
