@@ -21,7 +21,7 @@ __all__ = ["EVERYBODY", "HistoryFile", "Mode", "Op", "Record", "Violation", "che
 # A plain job has no start mark and may still run in the instant of its cancel; this long is still that instant.
 _PLAIN_WINDOW = timedelta(seconds=5)
 # Ends that somebody or something asked for, and after which nothing is owed any more.
-_ENDED = frozenset({"done", "dead", "expired", "cancelled", "superseded", "skipped"})
+_ENDED = frozenset({"done", "dead", "expired", "cancelled", "superseded", "skipped", "gathered"})
 _ASKED_FOR = frozenset({"cancelled", "superseded", "skipped"})
 # A job is dead of the third crash that it may have caused, and runs alone before it, though not for ever.
 _CRASHES_MAX = 5
@@ -168,7 +168,9 @@ def _truth(life: Life, facts: Facts, lease: timedelta) -> Iterator[tuple[str, st
                 yield "truth", f"answered too_late, and begun again at {again.isoformat()}"
             case "too_late" if not life.starts and not facts.faults:
                 yield "truth", "answered too_late, and no handler ever began"
-            case "already_final" if life.over_at is not None and life.over_at > cancel.ends_at:
+            case "already_final" if (
+                not life.revivals and life.over_at is not None and life.over_at > cancel.ends_at
+            ):
                 yield "truth", f"answered already_final before its end, and in the end {life.state}"
             case "not_found" if cancel.job_id is not None and was_enqueued_at < cancel.invoked_at:
                 yield "truth", "answered not_found after its enqueue was acknowledged"
@@ -213,7 +215,7 @@ def _tried_again(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> 
 
 def _buried(life: Life, facts: Facts) -> Iterator[tuple[str, str]]:
     """A job that only crashes may have killed: it must have been there each time, and alone the last time."""
-    if life.state != "dead" or any(end.answer != "done" for end in life.ends):
+    if life.state != "dead" or life.revivals or any(end.answer != "done" for end in life.ends):
         return
     # A start may be marked and its node die before the handler begins, even each time, so it is the faults that count.
     asked_at = min((each.invoked_at for each in life.enqueues), default=datetime.min.replace(tzinfo=UTC))
@@ -290,7 +292,8 @@ def _key(lives: list[Life]) -> Iterator[str]:
     made = [(each, life) for life in lives for each in life.enqueues if each.answer == "new" and each.job_id]
     made.sort(key=lambda pair: pair[0].ends_at)
     for (_, earlier), (second, later) in itertools.pairwise(made):
-        if earlier is not later and earlier.over_at is not None and earlier.over_at > second.ends_at:
+        is_whole = earlier is not later and not earlier.revivals
+        if is_whole and earlier.over_at is not None and earlier.over_at > second.ends_at:
             yield "a second job was made while the first was not over"
     for life in lives:
         told = [each for each in life.enqueues if each.answer == "existing"]

@@ -24,6 +24,8 @@ class Life:
     starts: list[Record] = field(default_factory=list)
     ends: list[Record] = field(default_factory=list)
     effects: list[Record] = field(default_factory=list)
+    # That somebody brought it back after it had died.
+    revivals: list[Record] = field(default_factory=list)
     final: Record | None = None
 
     @property
@@ -75,6 +77,8 @@ class Facts:
                 self._life(record).enqueues.append(record)
             case "cancel":
                 self._life(record).cancels.append(record)
+            case "revive":
+                self._life(record).revivals.append(record)
             case "start":
                 self._life(record).starts.append(record)
             case "end":

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import orjson
 
-Op = Literal["enqueue", "cancel", "plan", "start", "sign", "end", "fault", "effect", "final"]
+Op = Literal["enqueue", "cancel", "plan", "revive", "start", "sign", "end", "fault", "effect", "final"]
 Mode = Literal["plain", "external", "transactional"]
 
 NEVER = datetime.max.replace(tzinfo=UTC)

@@ -14,8 +14,15 @@ from tests.acceptance.processes import Process, clean_environment, free_port
 from tests.shape.tree import PACKAGE, kept_files, within
 
 APPS = ("reminders", "meetings")
-# What could know of it: the house rules, the settings, the loading, and everything that is served.
-OTHERS = ("tests/shape", "tests/unit/test_config.py", "tests/unit/test_loading.py", "tests/web")
+# What could know of it: the house rules, the settings, the loading, everything that is served, and the simulation.
+OTHERS = (
+    "tests/shape",
+    "tests/unit/test_config.py",
+    "tests/unit/test_loading.py",
+    "tests/web",
+    "tests/simulation/test_replay.py",
+    "tests/simulation/test_seeds.py::test_a_day_that_nobody_has_seen",
+)
 
 EVERYTHING = """
 import importlib, json, pkgutil, timebell

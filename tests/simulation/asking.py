@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from tests.history import Record
+from tests.history import Record, Violation
 from tests.simulation.callers import LOSSES
+from tests.simulation.ending import Change, Ending
 from tests.simulation.process import Process
 from tests.simulation.wire import Statement
 
@@ -32,6 +33,27 @@ class Asking(ABC):
         self._callers: list[Process] = []
         self._wanted: dict[UUID, Any] = {}
         self.is_over = False
+
+    async def settle_in(self) -> None:  # noqa: B027
+        """Before anything else."""
+
+    @abstractmethod
+    async def live(self, days: float) -> None:
+        """Ask for things until the days are over."""
+
+    async def afterwards(self) -> None:  # noqa: B027
+        """Once no fault is left that could explain a silence: each thing once more."""
+
+    def leave(self) -> None:  # noqa: B027
+        """Nobody does anything any more."""
+
+    def changes(self) -> Sequence[Change]:
+        """What was done, besides by plans, about what is owed."""
+        return ()
+
+    def check(self, ending: Ending) -> Sequence[Violation]:
+        """What broke of that which only those who asked know of."""
+        return ()
 
     def serve(self, callers: list[Process]) -> None:
         self._callers = callers

@@ -23,6 +23,21 @@ LOSSES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _LOCKS = "/* hold */ SELECT id FROM timebell.jobs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE"
 
 
+OURS = "default"
+NEIGHBOUR = "other"
+
+
+def named(tenant: str, name: str) -> str:
+    """What a name of one tenant is called in a history; another tenant may have the same."""
+    return name if tenant == OURS else f"{tenant}:{name}"
+
+
+def tenant_of(name: str) -> str:
+    """Whose a name in a history is."""
+    tenant, _, rest = name.partition(":")
+    return NEIGHBOUR if rest and tenant == NEIGHBOUR else OURS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """A job that somebody wants, under a name that is its own."""
@@ -34,6 +49,7 @@ class Wanted:
     key: str | None = None
     expires_at: datetime | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
+    queue: str | None = None
 
     @property
     def kind(self) -> str:
@@ -48,14 +64,15 @@ class Wanted:
 class Caller:
     """Asks as one process does, and writes down what it was told."""
 
-    def __init__(self, process: Process, record: Callable[[Record], None]) -> None:
+    def __init__(self, process: Process, record: Callable[[Record], None], tenant: str = OURS) -> None:
         self.process = process
         self._record = record
+        self._tenant = tenant
 
     def _now(self) -> datetime:
         return self.process.wire.now()
 
-    def _write(self, op: Any, key: str, invoked_at: datetime, *, is_known: bool, **facts: Any) -> None:
+    def note(self, op: Any, key: str, invoked_at: datetime, *, is_known: bool = False, **facts: Any) -> None:
         answered_at = self._now() if is_known else None
         self._record(
             Record(
@@ -78,6 +95,7 @@ class Caller:
             key=wanted.key,
             expires_at=wanted.expires_at,
             correlation_id=wanted.name,
+            queue=wanted.queue,
             on_conflict="replace" if is_replacing else "same",
         )
 
@@ -96,17 +114,17 @@ class Caller:
             "expires_at": wanted.expires_at,
         }
         try:
-            async with self.process.bell.transaction() as tx:
+            async with self.process.bell.transaction(tenant=self._tenant) as tx:
                 made = await self._ask(tx, wanted, is_replacing)
         except _REFUSALS:
-            self._write("enqueue", wanted.name, invoked_at, is_known=True, answer="refused", **facts)
+            self.note("enqueue", wanted.name, invoked_at, is_known=True, answer="refused", **facts)
             return None
         except (*LOSSES, asyncio.CancelledError):
-            self._write("enqueue", wanted.name, invoked_at, is_known=False, **facts)
+            self.note("enqueue", wanted.name, invoked_at, is_known=False, **facts)
             raise
         found = "replaced" if is_replacing else "existing"
         facts |= {"answer": "new" if made.created else found, "job_id": str(made.id)}
-        self._write("enqueue", wanted.name, invoked_at, is_known=True, **facts)
+        self.note("enqueue", wanted.name, invoked_at, is_known=True, **facts)
         return made.id
 
     async def cancel(self, wanted: Mapping[UUID, Wanted], **which: Any) -> None:
@@ -116,20 +134,20 @@ class Caller:
         """
         invoked_at = self._now()
         try:
-            async with self.process.bell.transaction() as tx:
+            async with self.process.bell.transaction(tenant=self._tenant) as tx:
                 answers = await self._take_back(tx, **which)
         except _REFUSALS:
             return
         except (*LOSSES, asyncio.CancelledError):
             for id, job in wanted.items():
                 if which.items() <= {**job.handles, "id": id}.items():
-                    self._write("cancel", job.name, invoked_at, is_known=False, job_id=str(id))
+                    self.note("cancel", job.name, invoked_at, is_known=False, job_id=str(id))
             raise
         for each in answers:
             # By subject also jobs are cancelled whose enqueue has not been answered yet.
-            name = wanted[each.id].name if each.id in wanted else str(each.id)
+            name = wanted[each.id].name if each.id in wanted else named(self._tenant, str(each.id))
             facts = {"answer": each.answer, "job_id": str(each.id)}
-            self._write("cancel", name, invoked_at, is_known=True, **facts)
+            self.note("cancel", name, invoked_at, is_known=True, **facts)
 
     async def plan(
         self, subject: str, steps: Mapping[str, tuple[datetime, Mode]], *, is_ordered: bool
@@ -140,24 +158,24 @@ class Caller:
             "is_ordered": is_ordered,
         }
         try:
-            async with self.process.bell.transaction() as tx:
+            async with self.process.bell.transaction(tenant=self._tenant) as tx:
                 stated = [
                     await self._step(tx, subject, step, mode, at=due_at, ordered=is_ordered)
                     for step, (due_at, mode) in steps.items()
                 ]
                 diff = await self.process.bell.set_agenda(
-                    tx, subject=subject, steps=stated, correlation_id=subject
+                    tx, subject=subject, steps=stated, correlation_id=named(self._tenant, subject)
                 )
         except _REFUSALS:
             return
         except (*LOSSES, asyncio.CancelledError):
-            self._write("plan", subject, invoked_at, is_known=False, **facts)
+            self.note("plan", named(self._tenant, subject), invoked_at, is_known=False, **facts)
             raise
         running = tuple(change.key for change in diff.too_late)
-        self._write("plan", subject, invoked_at, is_known=True, running=running, **facts)
+        self.note("plan", named(self._tenant, subject), invoked_at, is_known=True, running=running, **facts)
 
     async def hold(self, ids: list[UUID], duration: timedelta) -> None:
         """Keep a transaction open that has locked jobs, as a caller does who forgets it."""
-        async with self.process.bell.transaction() as tx:
+        async with self.process.bell.transaction(tenant=self._tenant) as tx:
             await tx.connection.fetch(_LOCKS, ids)
             await asyncio.sleep(duration.total_seconds())

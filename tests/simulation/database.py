@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib import resources
@@ -15,12 +15,12 @@ import asyncpg
 
 from tests.simulation.loop import LIFE, Life
 from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
-from timebell.apps.meetings import APP
 from timebell.db.migrate import migrate
 from timebell.db.pool import Database, Limits, Observer
 from timebell.db.provision import ROLES
 from timebell.db.queries import Query, load_queries, parse
-from timebell.kernel import Registry
+from timebell.db.turns import Turns
+from timebell.kernel import App, Registry
 from timebell.kernel.statements import Statements
 from timebell.loading import slices_of
 from timebell.testing.database import DatabaseFactory, TestDatabase
@@ -42,25 +42,21 @@ _UNITS = {"ms": 0.001, "s": 1.0}
 _PATIENT_MS = 10_000_000
 
 
-async def make_world(databases: DatabaseFactory) -> TestDatabase:
+async def make_world(databases: DatabaseFactory, apps: Sequence[App]) -> TestDatabase:
     """A database with everything that a world may have in it."""
     database = await databases.create()
     owner = await asyncpg.connect(database.owner_url, timeout=10)
     try:
-        await migrate(owner, slices_of(Registry([APP])), api_role=ROLES["api"], read_role=ROLES["read"])
+        await migrate(owner, slices_of(Registry(apps)), api_role=ROLES["api"], read_role=ROLES["read"])
     finally:
         await owner.close(timeout=10)
     return database
 
 
-def _known_queries() -> dict[str, Query]:
-    packages = (
-        "timebell.kernel.sql",
-        "timebell.engine.sql",
-        "timebell.notify.sql",
-        "timebell.apps.meetings.sql",
-    )
-    return {query.text: query for package in packages for query in load_queries(package).values()}
+def know_queries(*packages: str) -> None:
+    """Let the statements of these packages be told by their text."""
+    for package in packages:
+        QUERIES.update((query.text, query) for query in load_queries(package).values())
 
 
 class SimulatedConnection(asyncpg.Connection):
@@ -69,6 +65,7 @@ class SimulatedConnection(asyncpg.Connection):
     wire: Wire
     life: Life
     pid: int
+    url: str
     began_at: datetime | None = None
     idle: Any = None
 
@@ -84,7 +81,7 @@ class SimulatedConnection(asyncpg.Connection):
             protocol, mine._transport, mine._loop, mine._addr, mine._config, mine._params
         )
         protocol.set_connection(heir)
-        heir.pid, heir.wire = self.pid, self.wire
+        heir.pid, heir.url, heir.wire = self.pid, self.url, self.wire
         heir._stmt_cache, mine._stmt_cache = mine._stmt_cache, heir._stmt_cache
         mine._aborted, mine._protocol = True, None
         self.terminate()
@@ -119,7 +116,7 @@ class SimulatedConnection(asyncpg.Connection):
 
     async def execute(self, query: str, *args: Any, **options: Any) -> Any:
         def perform() -> Any:
-            if query == "BEGIN":
+            if query.startswith("BEGIN"):
                 self.began_at = self.wire.now()
             return asyncpg.Connection.execute(self, query, *args)
 
@@ -162,7 +159,7 @@ def _name_and_parameters(text: str) -> tuple[str, tuple[str, ...]]:
     if known is not None:
         return known.name, known.parameters
     named = re.match(r"/\* (\w+) \*/", text)
-    return named[1] if named else text.split("(")[0].strip(), ()
+    return named[1] if named else re.split(r"[(;]", text)[0].strip(), ()
 
 
 def _lock_seconds(parameters: tuple[str, ...], given: tuple[Any, ...]) -> float | None:
@@ -176,7 +173,8 @@ def _lock_seconds(parameters: tuple[str, ...], given: tuple[Any, ...]) -> float 
     return int(match[1]) * _UNITS[match[2]]
 
 
-QUERIES = _known_queries()
+QUERIES: dict[str, Query] = {}
+know_queries("timebell.kernel.sql", "timebell.engine.sql", "timebell.notify.sql", "timebell.web.sql")
 _TYPES: dict[frozenset[int], Any] = {}
 _NAMED = SimpleNamespace(name="known")
 
@@ -184,14 +182,16 @@ _NAMED = SimpleNamespace(name="known")
 class SimulatedDatabase(Database):
     """The pool of one simulated process."""
 
-    def __init__(self, pool: Any, url: str, wire: Wire, life: Life) -> None:
+    def __init__(self, pool: Any, url: str, wire: Wire, life: Life, turns: Turns | None) -> None:
         limits = Limits(idle_in_transaction=IDLE_SECONDS)
-        super().__init__(pool, url, limits, Observer(), pooled=False)
+        super().__init__(pool, url, limits, Observer(), pooled=False, turns=turns)
         self._wire = wire
         self._life = life
 
     @classmethod
-    async def made_for(cls, life: Life, url: str, wire: Wire, *, size: int) -> SimulatedDatabase:
+    async def made_for(
+        cls, life: Life, url: str, wire: Wire, *, size: int, is_walled: bool = False
+    ) -> SimulatedDatabase:
         async def opened(*_: Any, **__: Any) -> Any:
             return await connect(life, url, wire)
 
@@ -203,7 +203,7 @@ class SimulatedDatabase(Database):
             connection_class=SimulatedConnection,
             connect=opened,
         )
-        return cls(pool, url, wire, life)
+        return cls(pool, url, wire, life, Turns(size) if is_walled else None)
 
     async def dedicated(self, url: str | None = None) -> Any:
         return await connect(self._life, self.url, self._wire)
@@ -211,7 +211,7 @@ class SimulatedDatabase(Database):
 
 async def connect(life: Life, url: str, wire: Wire) -> SimulatedConnection:
     async def perform() -> SimulatedConnection:
-        connection = wire.kept_line() or await _open(url)
+        connection = wire.kept_line(url) or await _open(url)
         connection.wire, connection.life = wire, life
         wire.opened(life, connection)
         return connection
@@ -231,7 +231,7 @@ async def _open(url: str) -> SimulatedConnection:
         max_cached_statement_lifetime=0,
         statement_cache_size=1_000,
     )
-    connection.pid = connection.get_server_pid()
+    connection.pid, connection.url = connection.get_server_pid(), url
     return connection
 
 

@@ -9,9 +9,10 @@ from datetime import timedelta
 
 from tests.history import Record
 from tests.simulation.loop import Life
+from tests.simulation.parts import parts
 from tests.simulation.process import LEASE_SECONDS, Process
+from tests.simulation.scene import Scene
 from tests.simulation.wire import Moment, Statement, Wire
-from tests.simulation.world import Scene
 
 # The statements around which a fault is most telling, of a node and of a caller.
 _TELLING = (
@@ -31,20 +32,6 @@ _TELLING = (
 )
 _TELLING_OF_NOTES = ("read_facts", "start_attempts", "record_answers", "show_entries", "note_progress")
 _TELLING_OF_CALLERS = ("insert_jobs", "COMMIT")
-_TELLING_OF_MEETINGS = (
-    "lock_meeting",
-    "lock_people",
-    "take",
-    "free_meeting",
-    "move_meeting",
-    "insert_status_event",
-    "lock_agenda",
-    "insert_jobs",
-    "insert_meeting",
-    "insert_reschedule_event",
-    "insert_notifications",
-    "COMMIT",
-)
 
 
 class Injector:
@@ -108,7 +95,8 @@ class Injector:
         return _TELLING_OF_NOTES if share and self._chance.random() < share else _TELLING
 
     def _telling_of_callers(self) -> tuple[str, ...]:
-        return _TELLING_OF_MEETINGS if self._scene.meetings_a_day else _TELLING_OF_CALLERS
+        special = [part.telling for part in parts() if part.is_in(self._scene)]
+        return self._chance.choice(special) if special else _TELLING_OF_CALLERS
 
     def _arm_pause(self) -> None:
         moment: Moment = self._chance.choice(["before", "after"])

@@ -11,14 +11,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.history import Mode, Record
+from tests.simulation.callers import named
 from tests.simulation.loop import LIFE, Life
+from tests.simulation.operating import QUEUES
 from tests.simulation.post import JOB, Post
+from tests.simulation.scene import MODES, Scene
 from timebell.kernel import App, Cancel, Dead, Handler, Job, Outcome, Retry, Snooze
 from timebell.notify import notify_app
 
 EFFECT = "/* effect */ INSERT INTO simulation.effects (job_id, name) VALUES ($1, $2)"
 _SNOOZES = 0.92
-MODES: tuple[Mode, ...] = ("plain", "external", "transactional")
 Act = Callable[[Job], Awaitable[Outcome | None]]
 
 
@@ -27,7 +29,11 @@ class Failure(Exception):
 
 
 def name_of(job: Job) -> str:
-    return f"{job.subject}/{job.step}" if job.step is not None else str(job.correlation_id)
+    return (
+        named(job.tenant, f"{job.subject}/{job.step}")
+        if job.step is not None
+        else str(job.correlation_id or job.id)
+    )
 
 
 class Handlers:
@@ -37,6 +43,7 @@ class Handlers:
     def __init__(
         self,
         seed: int,
+        scene: Scene,
         now: Callable[[], datetime],
         record: Callable[[Record], None],
         kill: Callable[[Life], None],
@@ -46,6 +53,7 @@ class Handlers:
         self._post = post
         self._others = others
         self._seed = seed
+        self._long = scene.long
         self._now = now
         self._record = record
         self._kill = kill
@@ -59,7 +67,7 @@ class Handlers:
         }
         notify = notify_app(self._post.providers)
         return [
-            App(name="sim", handlers=handlers),
+            App(name="sim", handlers=handlers, queues=QUEUES),
             self._noted_app(notify),
             *map(self._noted_app, self._others),
         ]
@@ -134,7 +142,7 @@ class Handlers:
             self._record(record)
 
     async def _act(self, job: Job, mode: Mode, chance: random.Random) -> Outcome | None:
-        await asyncio.sleep(self._duration(mode, chance))
+        await asyncio.sleep(0.2 if job.payload.get("is_brief") else self._duration(mode, chance))
         life = LIFE.get()
         if job.payload.get("is_poison") and not self.is_calm and life is not None:
             self._kill(life)
@@ -148,11 +156,12 @@ class Handlers:
 
     def _duration(self, mode: Mode, chance: random.Random) -> float:
         sort, share = chance.random(), chance.random()
-        if self.is_calm or sort < 0.6:
+        short = 0.6 - self._long / 2
+        if self.is_calm or sort < short:
             return share * 0.2
-        if sort < 0.85:
+        if sort < short + 0.25:
             return share * 40
-        if sort < 0.97 or mode == "transactional":
+        if sort < 1 - self._long or mode == "transactional":
             return share * (360 if mode == "transactional" else 3_000)
         return 3_600 + share * 18_000
 

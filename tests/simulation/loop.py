@@ -45,6 +45,18 @@ class Life:
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 
+class _Timer(asyncio.TimerHandle):
+    """Of two that are for one instant the first that was made comes first. A heap alone would let that depend on
+    whatever else is in it, such as the deadline of a connect that another run did not need."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __lt__(self, other: Any) -> bool:
+        return (self.when(), self.number) < (other.when(), other.number)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the module. `on_quiet` lets one more thing happen and answers whether there was one; `on_silence` is asked
     when the database has not answered for a moment, and may find that what is under way waits for another."""
@@ -59,6 +71,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(selectors.SelectSelector())
         self.now_us = 0
         self.under_way = 0
+        self._timer_count = 0
         # What was raised where nobody listens. A cluster outlives most of it, and it is a bug all the same.
         self.bugs: list[BaseException] = []
         self.on_quiet: Callable[[], bool] = lambda: False
@@ -76,6 +89,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise Stuck(f"something is left of the last world: {left or self._ready}")
         self.now_us = 0
         self.bugs = []
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        timer.number = self._timer_count = self._timer_count + 1
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     def time(self) -> float:
         return self.now_us / 1_000_000

@@ -13,9 +13,9 @@ from tests.history import Mode, Record
 from tests.simulation.asking import Asking
 from tests.simulation.callers import Caller, Wanted
 from tests.simulation.process import Process
-from tests.simulation.world import Scene
+from tests.simulation.scene import Scene
 from timebell.kernel import Cancelled, Step, Transaction
-from timebell.notify import Channel, QuietHours, Route, Tell, TemplateDraft, Text, Told, Variable
+from timebell.notify import Channel, Digest, QuietHours, Route, Tell, TemplateDraft, Text, Told, Variable
 from timebell.notify.models import OnQuiet, Urgency
 
 TEMPLATE = "sim.note"
@@ -24,6 +24,12 @@ QUIET_HOURS = QuietHours(start=time(22), end=time(7))
 # One who never sleeps, one who does, and one who has no telephone.
 PEOPLE = ("ada", "ben", "cleo")
 QUIET = "ben"
+_PHONES = {
+    "ada": "+4915112345000",
+    "ben": "+4915112345001",
+    "hedy": "+4915112345003",
+    "ivan": "+4915112345004",
+}
 _ROUTES: Sequence[Route] = (
     Route(first=("email",)),
     Route(first=("email",), also=("inbox",)),
@@ -48,11 +54,11 @@ def email_of(person: str) -> str:
 
 def addresses_of(person: str) -> tuple[str, ...]:
     """Where something for that person may arrive."""
-    return (email_of(person), *([phone_of(person)] if person in PEOPLE else []))
+    return (email_of(person), *([_PHONES[person]] if person in _PHONES else []))
 
 
-def phone_of(person: str) -> str:
-    return f"+4915112345{PEOPLE.index(person):03}"
+def phone_of(person: str) -> str | None:
+    return _PHONES.get(person)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ class WantedNote(Wanted):
     route: Route
     urgency: Urgency = "normal"
     on_quiet: OnQuiet | None = None
+    digest: Digest | None = None
 
     def tell(self, people: dict[str, UUID], **options: Any) -> Tell:
         return Tell(
@@ -74,6 +81,7 @@ class WantedNote(Wanted):
             urgency=self.urgency,
             on_quiet=self.on_quiet,
             expires_at=self.expires_at,
+            digest=self.digest,
             **options,
         )
 
@@ -124,7 +132,7 @@ class Teller(Caller):
                     tx,
                     name=person,
                     email=email_of(person),
-                    phone=None if person == "cleo" else phone_of(person),
+                    phone=phone_of(person),
                     whatsapp_opt_in=True,
                     timezone=QUIET_ZONE,
                     quiet_hours=QUIET_HOURS if person == QUIET else None,
@@ -165,6 +173,16 @@ class Notes(Asking):
     async def live(self, days: float) -> None:
         scene = self._scene
         await self._live(days, {self._tell: scene.tells_a_day, self._visit: scene.visits_a_day})
+
+    async def afterwards(self) -> None:
+        """Somebody by each route once more, at whatever hour."""
+        if not self._scene.notes_share:
+            return
+        teller = self._teller()
+        for number, route in enumerate(_ROUTES):
+            person = PEOPLE[number % len(PEOPLE)]
+            wanted = WantedNote(name=self._name("calm_note"), person=person, route=route, urgency="critical")
+            await teller.process.run(self._told(teller, wanted))
 
     def _noted(self, subject: str, name: str) -> WantedNote:
         """What a step says; nothing chosen here changes what is chosen elsewhere."""

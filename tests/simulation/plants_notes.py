@@ -12,11 +12,13 @@ from unittest.mock import patch
 
 from tests.simulation.database import altered
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plants import Plant, planter, several
+from tests.simulation.plants import CALM, Plant, planter, several
+from tests.simulation.scene import Scene
 from tests.simulation.wire import START
-from tests.simulation.world import Scene
 from timebell.kernel import Snooze, Timebell
+from timebell.notify import deciding, delivering, routing
 from timebell.notify.calling import Caller
+from timebell.notify.deciding import Skip
 from timebell.notify.delivering import Deliverer
 from timebell.notify.desk import Desk, Started
 from timebell.notify.sending import Sender
@@ -35,6 +37,9 @@ _TOLD = Scene(
     stops_a_day=2,
     rush=0.1,
 )
+
+# With nothing that could explain a silence.
+_QUIETLY = replace(CALM, tells_a_day=20)
 
 NOTE_PLANTS: list[Plant] = []
 _plant = planter(NOTE_PLANTS, _TOLD)
@@ -80,7 +85,7 @@ def _key_by_attempt() -> AbstractContextManager[Any]:
     return patch.object(Caller, "_parcel", parcel)
 
 
-@_plant("an inbox does not know what it has shown", "inbox")
+@_plant("an inbox does not know what it has shown", "inbox", seed=2)
 def _inbox_forgets() -> AbstractContextManager[Any]:
     is_there = "EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.tenant = a.tenant AND i.id = a.id)"
     again = "CASE WHEN EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.id = f.id) THEN f.delivery_id ELSE f.id END"
@@ -102,7 +107,8 @@ async def _confirm_all(self: Timebell, session: Any, runs: Sequence[Any]) -> fro
     "truth",
     "twice",
     "quiet",
-    seed=11,
+    days=1,
+    slow=True,
 )
 def _unconfirmed() -> AbstractContextManager[Any]:
     return patch.object(Timebell, "confirm", _confirm_all)
@@ -113,6 +119,8 @@ def _unconfirmed() -> AbstractContextManager[Any]:
     "after_cancel",
     "twice",
     "unsettled",
+    seed=2,
+    slow=True,
 )
 def _held_in_memory() -> AbstractContextManager[Any]:
     async def call(self: Any, job: Any) -> Any:
@@ -135,9 +143,27 @@ def _held_in_memory() -> AbstractContextManager[Any]:
     )
 
 
-@_plant("an attempt that a crash cut off counts as never made", "twice", "truth", seed=5)
+@_plant("an attempt that a crash cut off counts as never made", "twice", "truth", days=1, slow=True)
 def _crash_forgotten() -> AbstractContextManager[Any]:
     async def mend(self: Any, known: Any) -> Any:
         return replace(known, tried=tuple(replace(each, is_open=False) for each in known.tried))
 
     return patch.object(Sender, "mend", mend)
+
+
+@_plant("every second notification is skipped", "untold", scene=_QUIETLY)
+def _every_second_skipped() -> AbstractContextManager[Any]:
+    def decide_whole(facts: Any) -> Any:
+        count[0] += 1
+        return Skip(reason="no_channel") if count[0] % 2 else deciding.decide_whole(facts)
+
+    count = [0]
+    return patch.object(delivering, "decide_whole", decide_whole)
+
+
+@_plant("what is to be told in several ways is told in one", "untold", scene=_QUIETLY)
+def _first_leg_only() -> AbstractContextManager[Any]:
+    def legs_of(*facts: Any) -> Any:
+        return routing.legs_of(*facts)[:1]
+
+    return patch.object(delivering, "legs_of", legs_of)

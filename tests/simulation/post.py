@@ -46,6 +46,7 @@ class Arrival:
     job_id: str
     name: str
     provider: str
+    channel: Channel
     is_keyed: bool
     address: str
     text: str
@@ -53,6 +54,15 @@ class Arrival:
     node: str
     started_at: datetime | None
     is_uncertain: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A provider was called; `is_sent` once it has answered that it took it."""
+
+    job_id: str
+    channel: Channel
+    is_sent: bool = False
 
 
 class Post:
@@ -72,6 +82,7 @@ class Post:
         self.arrivals: list[Arrival] = []
         self.on_arrival: Callable[[Arrival], None] = lambda arrival: None
         self.calls: Counter[str] = Counter()
+        self.called: list[Call] = []
         self.is_calm = False
         week = timedelta(days=7)
         self.providers = (
@@ -91,6 +102,7 @@ class Post:
             job_id=str(job.id),
             name=name_in(job.payload["context"]),
             provider=provider.name,
+            channel=next(iter(provider.traits.channels)),
             is_keyed=provider.traits.key_lifetime is not None,
             address=parcel.address,
             text=parcel.content.text,
@@ -121,6 +133,14 @@ class SimulatedProvider:
         return self._traits
 
     async def send(self, parcel: Parcel) -> Answer:
+        (channel,) = self._traits.channels
+        called = Call(job_id=str(JOB.get().id), channel=channel)
+        self._post.called.append(called)
+        answer = await self._answer(parcel)
+        called.is_sent = isinstance(answer, Sent)
+        return answer
+
+    async def _answer(self, parcel: Parcel) -> Answer:
         post = self._post
         call = f"{post.seed}/{self._name}/{JOB.get().id}"
         post.calls[call] += 1

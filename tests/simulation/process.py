@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,13 +18,15 @@ from tests.simulation.wire import Wire
 from timebell.clock import Chance
 from timebell.config import Settings
 from timebell.db.wakeup import Wakeups, encode
-from timebell.engine import Engine, attempts, marks, pruner, worker
+from timebell.engine import Engine, attempts, limits, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Registry, Timebell
 from timebell.kernel.aside import Threads, Turns
 from timebell.kernel.audit import Audit
 from timebell.notify import Notify
+from timebell.testing.database import TestDatabase
+from timebell.web import access, rates
 
 LEASE_SECONDS = 8 * 3600.0
 _POOL_SIZE = 6
@@ -36,20 +39,29 @@ _STRETCHED = {
     "sweep_seconds": 4 * 3600.0,
     "read_ahead_seconds": 5 * 3600.0,
     "full_sweep_seconds": 12 * 3600.0,
-    "plan_seconds": 12 * 3600.0,
+    # Occurrences are planned for half a day ahead, so that it takes the planner to have them.
+    "horizon_days": 0.5,
+    "plan_seconds": 3 * 3600.0,
     "job_timeout_seconds": 12 * 3600.0,
     "retry_delays_seconds": (20.0, 300.0, 1800.0),
 }
+
+# What no hint tells a node of, since it was lost, is seen at its next sweep.
+SEEN_SECONDS = 4.5 * 3600.0
 
 # Longer than any lease lasts, unless the clock was set back.
 AGES = {"interval '10 minutes'": "interval '10 days'"}
 
 
 def stretched_settings(url: str, name: str) -> Settings:
-    settings = Settings(database_url=url, node_name=name, pool_size=_POOL_SIZE)
+    settings = Settings(database_url=url, node_name=name, pool_size=_POOL_SIZE, requests_per_minute=1_000_000)
     for field, value in _STRETCHED.items():
         object.__setattr__(settings, field, value)
     return settings
+
+
+# What of the HTTP surface goes by the time that really passes.
+_VIRTUAL = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
 
 
 @contextmanager
@@ -62,6 +74,10 @@ def stretched_loops() -> Iterator[None]:
         patch.object(worker, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
         patch.object(worker, "LOOK_AGAIN_SECONDS", 60.0),
         patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
+        patch.object(limits, "_PERMITS_EVERY_SECONDS", 60.0),
+        patch.object(limits, "_LIMITS_EVERY_SECONDS", 600.0),
+        patch.object(access, "time", _VIRTUAL),
+        patch.object(rates, "time", _VIRTUAL),
         altered(EngineStore, "bury_nodes", AGES),
         altered(EngineStore, "read_nodes", AGES),
         patch.object(Audit, "seal", _no_seals),
@@ -161,7 +177,9 @@ class _SimulatedWakeups(Wakeups):
 class Process:
     """One life of a process. A name may live again, as another process."""
 
-    def __init__(self, name: str, wire: Wire, bus: Bus, url: str, apps: list[App], seed: str) -> None:
+    def __init__(
+        self, name: str, wire: Wire, bus: Bus, database: TestDatabase, apps: list[App], seed: str
+    ) -> None:
         chance = random.Random(seed)
         self.name = name
         self.life = Life(name)
@@ -171,8 +189,12 @@ class Process:
         self.bell: Timebell
         self.notify: Notify
         self.engine: Engine | None = None
+        # What it serves over HTTP, once it is asked to.
+        self.surface: Any = None
+        self.site: Any = None
+        self._walled: Timebell | None = None
         self._bus = bus
-        self._url = url
+        self._urls = database
         self._apps = apps
         self._clock = SimulatedClock(wire.loop, chance.randint(0, 10**6) / 16)
         self._chance = SimulatedChance(chance.getrandbits(60), wire)
@@ -184,23 +206,33 @@ class Process:
         return made
 
     async def begin(self, *, with_engine: bool) -> None:
-        database = await SimulatedDatabase.made_for(self.life, self._url, self.wire, size=_POOL_SIZE)
-        self.bell = Timebell(
-            database,
-            registry=Registry(self._apps),
-            settings=stretched_settings(self._url, self.name),
-            clock=self._clock,
-            chance=self._chance,
-        )
+        self.bell = await self._made_bell(self._urls.url, is_walled=False)
         self.notify = Notify(self.bell)
-        wakeups = _SimulatedWakeups(self, self._bus, database)
-        self.bell.wakeups = wakeups
-        self._wakeups = wakeups
         self._bus.join(self)
         if with_engine:
             self.engine = Engine(self.bell)
             await self.engine.start()
 
+    async def _made_bell(self, url: str, *, is_walled: bool) -> Timebell:
+        database = await SimulatedDatabase.made_for(
+            self.life, url, self.wire, size=_POOL_SIZE, is_walled=is_walled
+        )
+        bell = Timebell(
+            database,
+            registry=Registry(self._apps),
+            settings=stretched_settings(url, self.name),
+            clock=self._clock,
+            chance=self._chance,
+        )
+        bell.wakeups = _SimulatedWakeups(self, self._bus, database)
+        return bell
+
+    async def walled_bell(self) -> Timebell:
+        """The one that requests have, which connects as the role of the API."""
+        if self._walled is None:
+            self._walled = await self._made_bell(self._urls.api_url, is_walled=True)
+        return self._walled
+
     def hear(self, text: str) -> None:
         if not self.life.is_dead:
-            self._wakeups._heard(None, 0, "", text)
+            self.bell.wakeups._heard(None, 0, "", text)

@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,18 +18,27 @@ import psycopg
 from psycopg.rows import dict_row
 
 from tests.history import Record, Violation, check, summarise
+from tests.simulation.asking import Asking
+from tests.simulation.callers import NEIGHBOUR, named
+from tests.simulation.database import know_queries
+from tests.simulation.ending import Ending, check_tenants
 from tests.simulation.faults import Injector
+from tests.simulation.gathering import Gathering
 from tests.simulation.ground import Ground, ground_of, leave
 from tests.simulation.handlers import Handlers
-from tests.simulation.meetings import Meetings
 from tests.simulation.notes import Notes
+from tests.simulation.operating import Operators
+from tests.simulation.parts import parts
 from tests.simulation.post import Arrival, Post
 from tests.simulation.process import LEASE_SECONDS, Bus, Process, stretched_loops
+from tests.simulation.scene import Scene
+from tests.simulation.scenes import scene_of
+from tests.simulation.timetables import Timetables
 from tests.simulation.told import check_told
 from tests.simulation.trace import Trace
+from tests.simulation.web import Clients
 from tests.simulation.wire import Statement, Wire
-from tests.simulation.world import Scene, World, scene_of
-from timebell.apps.meetings import APP
+from tests.simulation.world import World
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.testing.database import TestDatabase
 
@@ -37,15 +46,17 @@ from timebell.testing.database import TestDatabase
 _CALM = timedelta(hours=60)
 _GRACE = timedelta(hours=6)
 _LOOK_SECONDS = 3600.0
+AFTER_SECONDS = LEASE_SECONDS * 1.5
 
 _UNFINISHED = """
-SELECT id, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
+SELECT id, tenant, subject, step, correlation_id, due_at, NULL AS finished_at, NULL AS reason,
     CASE WHEN started_by IS NULL THEN 'pending' ELSE 'running' END AS state
 FROM timebell.jobs ORDER BY id
 """
 _FINISHED = """
-SELECT DISTINCT ON (l.id) l.id, l.subject, l.step, l.correlation_id, l.due_at, l.finished_at, l.reason,
-    CASE WHEN l.state = 'cancelled' AND l.step IS NOT NULL AND d.step IS NULL THEN 'withdrawn' ELSE l.state END AS state
+SELECT DISTINCT ON (l.id) l.id, l.tenant, l.subject, l.step, l.correlation_id, l.due_at, l.finished_at, l.reason,
+    CASE WHEN l.state = 'cancelled' AND l.step IS NOT NULL AND d.step IS NULL THEN 'withdrawn'
+        WHEN l.state = 'done' AND l.reason = 'told in a digest' THEN 'gathered' ELSE l.state END AS state
 FROM timebell.job_log l LEFT JOIN timebell.agenda_done d USING (tenant, subject, step, due_at)
 WHERE l.state <> 'pending' AND NOT EXISTS (SELECT FROM timebell.jobs j WHERE j.id = l.id)
 ORDER BY l.id, l.logged_at DESC, l.version DESC
@@ -83,17 +94,28 @@ class _Run:
         self.history: list[Record] = []
         self.loop = ground.loop
         self.wire = Wire(self.loop, monitor, seed, trace, ground.lines)
-        self.world = World(seed, scene, self._record)
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
-        self.notes = Notes(seed, scene, self._record)
-        self.meetings = Meetings(seed, scene, self._record, monitor)
+        present = [part for part in parts() if part.is_in(scene)]
+        know_queries(*(part.queries for part in present))
+        self.askers: list[Asking] = [
+            World(seed, scene, self._record),
+            Notes(seed, scene, self._record),
+            *([World(seed, scene.beside, self._record, NEIGHBOUR)] if scene.neighbours else []),
+            Operators(seed, scene, self._record, monitor),
+            Timetables(seed, scene, self._record, monitor),
+            Clients(seed, scene, self._record, monitor),
+            Gathering(seed, scene, self._record, monitor),
+            *(part.make(seed, scene, self._record, monitor) for part in present),
+        ]
         self.post = Post(seed, self.wire.now, monitor, self.injector.kill)
-        others = [replace(APP, on_declare=None)] if scene.meetings_a_day else []
-        self.handlers = Handlers(seed, self.wire.now, self._record, self.injector.kill, self.post, others)
+        others = [part.app for part in present]
+        self.handlers = Handlers(
+            seed, scene, self.wire.now, self._record, self.injector.kill, self.post, others
+        )
         self._monitor = monitor
         self._seed = seed
         self._bus = Bus(self.wire, seed)
-        self._url = database.url
+        self._database = database
         self._lives = 0
         self.wire.on_arrival = self._rush
         self.post.on_arrival = self._note_arrival
@@ -104,9 +126,8 @@ class _Run:
         self.wire.trace.add(self.loop.now_us, record.node, record.op, facts)
 
     def _rush(self, statement: Statement) -> None:
-        self.world.rush(statement)
-        self.notes.rush(statement)
-        self.meetings.rush(statement)
+        for each in self.askers:
+            each.rush(statement)
 
     def _note_arrival(self, arrival: Arrival) -> None:
         self.wire.counts["arrivals"] += 1
@@ -115,14 +136,18 @@ class _Run:
     def _start(self, name: str) -> Process:
         self._lives += 1
         process = Process(
-            name, self.wire, self._bus, self._url, self.handlers.apps(), f"{self._seed}/{name}/{self._lives}"
+            name,
+            self.wire,
+            self._bus,
+            self._database,
+            self.handlers.apps(),
+            f"{self._seed}/{name}/{self._lives}",
         )
         process.run(self._begin(process, with_engine=name.startswith("node")))
         if not name.startswith("node"):
             alive = [each for each in [*self._callers(), process] if not each.life.is_dead]
-            self.world.serve(alive)
-            self.notes.serve(alive)
-            self.meetings.serve(alive)
+            for asker in self.askers:
+                asker.serve(alive)
         return process
 
     async def _begin(self, process: Process, *, with_engine: bool) -> None:
@@ -142,12 +167,15 @@ class _Run:
         for name in [*(f"node{number}" for number in range(node_count)), "web0", "web1"]:
             self.injector.processes[name] = self._start(name)
         await asyncio.sleep(1)
-        await self.notes.settle_in()
-        await self.meetings.settle_in()
+        for each in self.askers:
+            await each.settle_in()
         faults = asyncio.create_task(self.injector.live())
-        await asyncio.gather(self.world.live(days), self.notes.live(days), self.meetings.live(days))
+        await asyncio.gather(*(each.live(days) for each in self.askers))
         self.injector.calm()
         self.handlers.is_calm = self.post.is_calm = True
+        # Whoever died is known to be dead by then, and nothing explains a silence any more.
+        await asyncio.sleep(AFTER_SECONDS)
+        await asyncio.gather(*(each.afterwards() for each in self.askers))
         until = self.wire.now() + _CALM
         while self.wire.now() < until and not (faults.done() and self._is_settled()):
             await asyncio.sleep(_LOOK_SECONDS)
@@ -168,7 +196,8 @@ class _Run:
             *self._monitor.execute(_UNFINISHED).fetchall(),
             *self._monitor.execute(_FINISHED).fetchall(),
         ]:
-            key = f"{row['subject']}/{row['step']}" if row["step"] else row["correlation_id"]
+            step = named(row["tenant"], f"{row['subject']}/{row['step']}")
+            key = step if row["step"] else row["correlation_id"] or str(row["id"])
             facts = {"job_id": str(row["id"]), "due_at": row["due_at"], "state": row["state"]}
             at = row["finished_at"]
             self.history.append(
@@ -190,8 +219,27 @@ class _Run:
                 )
             )
 
+    def check(self) -> list[Violation]:
+        """What is broken, by whoever knows of it."""
+        ending = Ending(
+            history=self.history,
+            post=self.post,
+            monitor=self._monitor,
+            until=self.until,
+            grace=_GRACE,
+            changes=[change for each in self.askers for change in each.changes()],
+        )
+        lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
+        return [
+            *check(self.history, until=self.until, grace=_GRACE, lease=lease),
+            *check_told(ending),
+            *check_tenants(ending),
+            *(violation for each in self.askers for violation in each.check(ending)),
+        ]
+
     def close(self) -> None:
-        self.meetings.leave()
+        for asker in self.askers:
+            asker.leave()
         for process in self.injector.processes.values():
             self.wire.kill(process.life)
         self.loop.run_until_complete(self._until_dead())
@@ -227,9 +275,7 @@ def run_seed(
         try:
             run.loop.run_until_complete(run.live(days, 2 + seed % 3))
             run.read_ends()
-            turns = run.meetings.turns
-            told = check_told(run.history, run.post.arrivals, monitor, turns)
-            agreed = run.meetings.agreed.check(turns, until=run.until, grace=_GRACE)
+            found = run.check()
             run.wire.counts["arrived_again"] = len(run.post.arrivals) - len(
                 {arrival.job_id for arrival in run.post.arrivals}
             )
@@ -238,13 +284,10 @@ def run_seed(
         except BaseException:
             leave(database)
             raise
-    lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
     return Result(
         seed=seed,
         violations=[
-            *check(run.history, until=run.until, grace=_GRACE, lease=lease),
-            *told,
-            *agreed,
+            *found,
             *(_bug(error) for error in [*bugs, *loop_bugs]),
         ],
         hash=trace.hash(),

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
+from tests.simulation.parts import parts
 from tests.simulation.plants import PLANTS, Plant
-from tests.simulation.plants_meetings import MEETING_PLANTS
 from tests.simulation.plants_notes import NOTE_PLANTS
+from tests.simulation.plants_operating import OPERATING_PLANTS
 from tests.simulation.run import run_seed
 from timebell.testing.database import TestDatabase
 
-DAYS = 1
 SEEDS_MAX = 20
-ALL = [*PLANTS, *NOTE_PLANTS, *MEETING_PLANTS]
-# Those of the kernel are caught each time, and of the others as many as there is time for.
-OFTEN = [*PLANTS, *NOTE_PLANTS[:3], *MEETING_PLANTS[:3]]
+APP_PLANTS: list[Plant] = [plant for part in parts() for plant in import_module(part.plants).PLANTS]
+ALL = [*PLANTS, *NOTE_PLANTS, *OPERATING_PLANTS, *APP_PLANTS]
 
 
 def _often(plant: Plant) -> object:
-    return pytest.param(plant, marks=() if plant in OFTEN else pytest.mark.slow, id=plant.name)
+    return pytest.param(plant, marks=pytest.mark.slow if plant.is_slow else (), id=plant.name)
 
 
 @pytest.mark.parametrize("plant", [_often(plant) for plant in ALL])
 def test_a_planted_bug_is_caught(plant: Plant, world_database: TestDatabase) -> None:
     """From the seed that is known to show it on; should the world change, another one near it will."""
     for seed in range(plant.seed, plant.seed + SEEDS_MAX):
-        result = run_seed(seed, database=world_database, days=DAYS, scene=plant.scene, planted=plant.planted)
+        result = run_seed(
+            seed, database=world_database, days=plant.days, scene=plant.scene, planted=plant.planted
+        )
         found = {violation.invariant for violation in result.violations}
         if found:
             print(f"{plant.name} ({plant.about}): {', '.join(sorted(found))}, seed {seed}")
@@ -37,5 +40,5 @@ def test_a_planted_bug_is_caught(plant: Plant, world_database: TestDatabase) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ALL, ids=lambda plant: plant.name)
 def test_its_scene_is_sound_without_it(plant: Plant, world_database: TestDatabase) -> None:
-    result = run_seed(plant.seed, database=world_database, days=DAYS, scene=plant.scene)
+    result = run_seed(plant.seed, database=world_database, days=plant.days, scene=plant.scene)
     assert result.violations == []

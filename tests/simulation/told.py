@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import psycopg
-
 from tests.history import Record, Violation
-from tests.simulation.agreed import Turn
+from tests.simulation.ending import Change, Ending
 from tests.simulation.notes import QUIET, QUIET_HOURS, QUIET_ZONE, TEMPLATE, addresses_of
-from tests.simulation.post import Arrival
+from tests.simulation.post import Arrival, Call
+from tests.simulation.process import SEEN_SECONDS
 
 _SETTLED = """
-SELECT n.id::text AS job_id, n.state, n.settled_at, n.urgency, n.template, n.subject,
-    coalesce(n.context->>'name', n.context->>'title') AS name,
+SELECT n.id::text AS job_id, n.state, n.settled_at, n.urgency, n.template, n.subject, n.due_at, n.expires_at, n.guard,
+    n.route, n.reason, n.digest IS NOT NULL AS is_gathered,
+    coalesce(n.context->>'name', n.context->>'title', n.template) AS name,
     coalesce(n.context->>'person', (SELECT r.name FROM timebell_notify.recipients r
         WHERE (r.tenant, r.id) = (n.tenant, n.recipient_id))) AS person,
     ARRAY(SELECT t.started_at FROM timebell_notify.deliveries d JOIN timebell_notify.attempts t
@@ -39,6 +39,8 @@ WHERE NOT EXISTS (SELECT FROM timebell_notify.notifications n WHERE (n.tenant, n
 ORDER BY i.title, i.seq
 """
 _TOLD = frozenset({"sent", "delivered"})
+_SEEN = timedelta(seconds=SEEN_SECONDS)
+PREFERRED = ("email", "sms", "whatsapp")
 _NOT_TOLD = frozenset({"failed", "skipped"})
 
 
@@ -54,28 +56,34 @@ class Note:
     urgency: str
     state: str
     settled_at: datetime | None
+    due_at: datetime
+    expires_at: datetime | None
+    guard: str | None
+    route: Mapping[str, Any]
+    reason: str | None
+    is_gathered: bool
     attempts: Sequence[datetime]
     shown: Sequence[datetime]
     arrivals: list[Arrival] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    # What may have let its guard refuse it.
+    endings: list[Change] = field(default_factory=list)
     starts: list[Record] = field(default_factory=list)
+    cancels: list[Record] = field(default_factory=list)
     final: Record | None = None
     # From when on nothing may begin any more, since somebody was told that it would not.
     withdrawn_at: datetime | None = None
 
 
-def check_told(
-    history: Sequence[Record],
-    arrivals: Sequence[Arrival],
-    monitor: psycopg.Connection[Any],
-    turns: Sequence[Turn] = (),
-) -> list[Violation]:
+def check_told(ending: Ending) -> list[Violation]:
+    arrivals, monitor = ending.post.arrivals, ending.monitor
     notes = {row["job_id"]: Note(**row) for row in monitor.execute(_SETTLED).fetchall()}
     found = [
         Violation(invariant="unknown", key=each.name, text=f"{each.provider} took what nobody noted")
         for each in arrivals
         if each.job_id not in notes
     ]
-    _sort(notes, history, arrivals, turns)
+    _sort(notes, ending)
     for note in notes.values():
         texts = [
             *_unsettled(note),
@@ -85,6 +93,7 @@ def check_told(
             *_after_cancel(note),
             *_quiet(note),
             *_mixed_up(note),
+            *_untold(note, ending),
         ]
         found += [Violation(invariant=invariant, key=note.name, text=text) for invariant, text in texts]
     for row in monitor.execute(_STRAY).fetchall():
@@ -97,18 +106,21 @@ def check_told(
     return sorted(found, key=lambda each: (each.invariant, each.key, each.text))
 
 
-def _sort(
-    notes: Mapping[str, Note], history: Iterable[Record], arrivals: Iterable[Arrival], turns: Iterable[Turn]
-) -> None:
-    for arrival in arrivals:
+def _sort(notes: Mapping[str, Note], ending: Ending) -> None:
+    for arrival in ending.post.arrivals:
         if arrival.job_id in notes:
             notes[arrival.job_id].arrivals.append(arrival)
-    # What changed an agenda: a plan that was stated, or what somebody did about a meeting.
-    plans: dict[str | None, list[Record | Turn]] = defaultdict(list)
-    for turn in turns:
-        if turn.meeting_id is not None:
-            plans[turn.subject].append(turn)
-    for record in history:
+    for call in ending.post.called:
+        if call.job_id in notes:
+            notes[call.job_id].calls.append(call)
+    # What changed an agenda: a plan that was stated, or what somebody did about what an app knows of.
+    plans: dict[str | None, list[Record | Change]] = defaultdict(list)
+    endings: dict[str | None, list[Change]] = defaultdict(list)
+    for change in ending.changes:
+        plans[change.subject].append(change)
+        if change.is_ending:
+            endings[change.subject].append(change)
+    for record in ending.history:
         if record.op == "plan":
             plans[record.key].append(record)
         note = notes.get(record.job_id or "")
@@ -118,9 +130,12 @@ def _sort(
             note.starts.append(record)
         elif record.op == "final":
             note.final = record
-        elif record.op == "cancel" and record.answer == "cancelled" and record.answered_at:
+        elif record.op == "cancel":
+            note.cancels.append(record)
+        if record.op == "cancel" and record.answer == "cancelled" and record.answered_at:
             note.withdrawn_at = min(note.withdrawn_at or record.answered_at, record.answered_at)
     for note in notes.values():
+        note.endings = endings[note.subject]
         over_at = None if note.final is None else note.final.answered_at
         if note.final is not None and note.final.state == "withdrawn" and over_at is not None:
             # It counts from when the plan that left it out began; the answer came later, and is what somebody heard.
@@ -136,7 +151,7 @@ def _unsettled(note: Note) -> Iterator[tuple[str, str]]:
 
 
 def _truth(note: Note) -> Iterator[tuple[str, str]]:
-    has_arrived = bool(note.arrivals or note.shown)
+    has_arrived = bool(note.arrivals or note.shown or note.is_gathered)
     if note.settled_at is not None and note.state in _TOLD and not has_arrived:
         yield "truth", f"{note.state}, and nothing arrived"
     elif note.settled_at is not None and note.state in _NOT_TOLD and has_arrived:
@@ -192,3 +207,56 @@ def _mixed_up(note: Note) -> Iterator[tuple[str, str]]:
             yield "mixed_up", f"{arrival.provider} took the text of {arrival.text}"
         if arrival.address not in addresses_of(note.person):
             yield "mixed_up", f"{arrival.provider} took it for {arrival.address}"
+
+
+def _untold(note: Note, ending: Ending) -> Iterator[tuple[str, str]]:
+    """Whatever nobody took back was told on each leg of its route, or something outside kept it from being told."""
+    final = note.final
+    if final is None or final.state not in ("done", "expired") or note.withdrawn_at is not None:
+        return
+    if note.is_gathered or note.reason == "empty_digest":
+        # It is told in another, and whether it is is looked at where it was asked for.
+        return
+    for channels in _legs(note.route):
+        has_arrived = any(each.channel in channels for each in note.arrivals)
+        if (
+            not has_arrived
+            and not ("inbox" in channels and note.shown)
+            and not _is_explained(note, channels, ending)
+        ):
+            yield (
+                "untold",
+                f"{note.state} ({note.reason}) for {note.person} by {' or '.join(channels)}, and nothing was",
+            )
+
+
+def _legs(route: Mapping[str, Any]) -> list[Sequence[str]]:
+    first = PREFERRED if route["first"] == "preferred" else route["first"]
+    return [first, *([each] for each in route.get("also") or ())]
+
+
+def _is_explained(note: Note, channels: Sequence[str], ending: Ending) -> bool:
+    over_at = note.settled_at or (note.final and note.final.answered_at) or ending.until
+    reachable = {"inbox", "email", *(("sms", "whatsapp") if len(addresses_of(note.person)) > 1 else ())}
+    is_night = (
+        note.person == QUIET
+        and note.urgency != "critical"
+        and any(_is_night(start.invoked_at) for start in note.starts)
+    )
+    return (
+        not reachable & set(channels)
+        or any(each.invoked_at <= over_at for each in note.cancels)
+        or any(each.channel in channels and not each.is_sent for each in note.calls)
+        or is_night
+        or (note.reason == "capped" and note.expires_at is not None and over_at < note.expires_at)
+        or (note.guard is not None and any(each.invoked_at <= over_at for each in note.endings))
+        or (
+            note.expires_at is not None
+            and over_at >= note.expires_at
+            and (
+                ending.was_hit(note.due_at, note.expires_at)
+                # No hint may have told of it, and the next sweep may have come too late.
+                or note.due_at < note.expires_at < note.due_at + _SEEN
+            )
+        )
+    )

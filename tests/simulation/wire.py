@@ -327,11 +327,12 @@ class Wire:
         undoing = self.loop.create_task(_performed(line.rolled_back), context=self.nobody)
         undoing.add_done_callback(undone, context=self.nobody)
 
-    def kept_line(self) -> Any:
+    def kept_line(self, url: str) -> Any:
         """One that a process left which is dead by now."""
-        while self._lines:
-            line = self._lines.pop()
-            if not line.is_closed():
+        self._lines[:] = [line for line in self._lines if not line.is_closed()]
+        for line in reversed(self._lines):
+            if line.url == url:
+                self._lines.remove(line)
                 return line
         return None
 

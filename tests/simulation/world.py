@@ -4,52 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from tests.history import Mode, Record
 from tests.simulation.asking import Asking
-from tests.simulation.callers import Caller, Wanted
-from tests.simulation.handlers import MODES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """How busy a world is and what it leans towards."""
-
-    enqueues_a_day: float = 22
-    plans_a_day: float = 7
-    holds_a_day: float = 3
-    poisons_a_day: float = 0.5
-    rush: float = 0.06
-    subjects: int = 5
-    near: float = 0.3
-    replaced: float = 0.3
-    ordered: float = 0.3
-    far: float = 0.25
-    together: float = 0.4
-    modes: tuple[Mode, ...] = MODES
-    kills_a_day: float = 2.5
-    pauses_a_day: float = 1.5
-    cuts_a_day: float = 1
-    stops_a_day: float = 1
-    tells_a_day: float = 9
-    visits_a_day: float = 2.5
-    meetings_a_day: float = 0
-
-    @property
-    def notes_share(self) -> float:
-        """How much of what is asked for is to be told to somebody."""
-        notes = self.tells_a_day + self.visits_a_day
-        return notes and notes / (notes + self.enqueues_a_day + self.plans_a_day)
-
-
-def scene_of(seed: int) -> Scene:
-    """In the world of every third seed people meet, and as much less is asked for besides as that takes."""
-    if seed % 3 != 1:
-        return Scene()
-    return Scene(enqueues_a_day=5, plans_a_day=2, tells_a_day=2, visits_a_day=0.5, meetings_a_day=2.5)
+from tests.simulation.callers import OURS, Caller, Wanted, named
+from tests.simulation.scene import Scene
 
 
 class World(Asking):
@@ -57,12 +19,13 @@ class World(Asking):
 
     turning = frozenset({"start_jobs", "lock_job", "finish_jobs", "retry_jobs", "end_jobs", "recover_jobs"})
 
-    def __init__(self, seed: int, scene: Scene, record: Callable[[Record], None]) -> None:
-        super().__init__(seed, "world", scene.rush, record)
+    def __init__(self, seed: int, scene: Scene, record: Callable[[Record], None], tenant: str = OURS) -> None:
+        super().__init__(seed, named(tenant, "world"), scene.rush, record)
         self._scene = scene
+        self._tenant = tenant
 
     def _caller(self) -> Caller:
-        return Caller(self._process(), self._record)
+        return Caller(self._process(), self._record, self._tenant)
 
     async def live(self, days: float) -> None:
         """Ask for things until the days are over."""
@@ -74,6 +37,14 @@ class World(Asking):
             self._poison: scene.poisons_a_day,
         }
         await self._live(days, a_day)
+
+    async def afterwards(self) -> None:
+        """A job of each mode once more."""
+        caller = self._caller()
+        for mode in self._scene.modes if self._scene.enqueues_a_day else ():
+            await caller.process.run(
+                caller.enqueue(Wanted(name=named(self._tenant, self._name("calm_job")), mode=mode))
+            )
 
     def _due_at(self) -> datetime | None:
         sort = self._chance.random()
@@ -92,7 +63,7 @@ class World(Asking):
         name = self._name("job")
         is_keyed = self._chance.random() < 0.4
         wanted = Wanted(
-            name=name,
+            name=named(self._tenant, name),
             mode=self._chance.choice(self._scene.modes),
             due_at=due_at,
             subject=self._subject(),
@@ -161,7 +132,7 @@ class World(Asking):
             payload = {"is_poison": True} if number == 0 else {"is_steady": True}
             mode: Mode = "external" if number < 3 else "plain"
             wanted = Wanted(
-                name=self._name("poison" if number == 0 else "beside"),
+                name=named(self._tenant, self._name("poison" if number == 0 else "beside")),
                 mode=mode,
                 due_at=due_at,
                 payload=payload,

@@ -42,7 +42,7 @@ _LEAVES: Mapping[Verb, str] = {
     "cancel": "cancelled",
     "complete": "completed",
 }
-_MOVES: Mapping[Verb, str] = {**_LEAVES, "accept": "accepted"}
+MOVES: Mapping[Verb, str] = {**_LEAVES, "accept": "accepted"}
 _ITSELF = "meetings"
 
 _MEETINGS = """
@@ -96,6 +96,8 @@ class Turn:
     invoked_at: datetime = NEVER
     answered_at: datetime | None = None
     answer: str | None = None
+    # Whether there was anything to do; one who takes part already is not added again.
+    is_changing: bool = True
 
     @property
     def subject(self) -> str:
@@ -107,9 +109,13 @@ class Turn:
         """The latest instant at which it may have taken effect."""
         return self.answered_at or NEVER
 
+    @property
+    def is_ending(self) -> bool:
+        return self.verb in _LEAVES and self.answer in ("done", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class Row:
     """A meeting as the database has it."""
 
     id: UUID
@@ -155,7 +161,7 @@ class Agreed:
             for text in _overlap(one, other):
                 self._found.setdefault(("overlap", one.title, text), after)
 
-    def _read(self) -> tuple[list[_Row], dict[str, dict[str, tuple[datetime, bool]]]]:
+    def _read(self) -> tuple[list[Row], dict[str, dict[str, tuple[datetime, bool]]]]:
         """At one moment, although by two statements."""
         with self._monitor.transaction():
             self._monitor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -166,10 +172,13 @@ class Agreed:
             owed[step["subject"]][step["step"]] = (step["due_at"], step["is_under_way"])
         return [_row(each) for each in found], owed
 
+    def rows(self) -> list[Row]:
+        return self._read()[0]
+
     def check(self, turns: Sequence[Turn], *, until: datetime, grace: timedelta) -> list[Violation]:
         """What the looks found, and what the story tells in the end."""
         self.look(until, "the end", overdue=until - grace)
-        rows, _ = self._read()
+        rows = self.rows()
         titles = {row.id: row.title for row in rows}
         found = [
             Violation(invariant=invariant, key=key, text=f"{text} (seen after {after})")
@@ -222,9 +231,9 @@ class Agreed:
                 yield Violation(invariant="uid", key=titles[root], text=text)
 
 
-def _row(found: Mapping[str, Any]) -> _Row:
+def _row(found: Mapping[str, Any]) -> Row:
     start, end = found["accepted_start"], found["accepted_end"]
-    return _Row(
+    return Row(
         id=found["id"],
         title=found["title"],
         requester=found["requester_id"],
@@ -239,7 +248,7 @@ def _row(found: Mapping[str, Any]) -> _Row:
 
 
 def _plan(
-    row: _Row, owed: Mapping[str, tuple[datetime, bool]], now: datetime, overdue: datetime | None
+    row: Row, owed: Mapping[str, tuple[datetime, bool]], now: datetime, overdue: datetime | None
 ) -> Iterator[tuple[str, str]]:
     """What is pending is what the state implies, less what came before. What was under way by then ends by itself."""
     stated = row.plan()
@@ -253,13 +262,13 @@ def _plan(
             yield "plan", f"{row.status}, and {step} is not owed for {due_at.isoformat()}"
 
 
-def _busy(row: _Row) -> Iterator[tuple[str, str]]:
+def _busy(row: Row) -> Iterator[tuple[str, str]]:
     wanted = list(row.people) if row.status == "accepted" else []
     if row.busy_count != len(wanted) or (wanted and list(row.busy) != wanted):
         yield "busy", f"{row.status} with {len(row.people)}, and {row.busy_count} are busy with it"
 
 
-def _overlap(one: _Row, other: _Row) -> Iterator[str]:
+def _overlap(one: Row, other: Row) -> Iterator[str]:
     assert one.slot is not None
     assert other.slot is not None
     if one.slot.start < other.slot.end and other.slot.start < one.slot.end:
@@ -267,7 +276,7 @@ def _overlap(one: _Row, other: _Row) -> Iterator[str]:
             yield f"{person} is in {other.title} too, from {other.slot.start.isoformat()} on"
 
 
-def _story(row: _Row, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _story(row: Row, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """From the first state to the one that it has, by edges that there are."""
     steps = sorted(
         [(event["from_status"], event["to_status"]) for event in events],
@@ -280,7 +289,7 @@ def _story(row: _Row, events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
         yield "story", f"{row.status}, and it is told as {told or 'nothing'}"
 
 
-def _lineage(row: _Row, rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
+def _lineage(row: Row, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     by_id = {each.id: each for each in rows}
     children = [each for each in rows if each.parent == row.id]
     if len(children) != (row.status == "rescheduled"):
@@ -293,7 +302,7 @@ def _lineage(row: _Row, rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
 
 
 def _notices(
-    row: _Row, rows: Sequence[_Row], told: Mapping[tuple[str, str], Sequence[UUID]]
+    row: Row, rows: Sequence[Row], told: Mapping[tuple[str, str], Sequence[UUID]]
 ) -> Iterator[tuple[str, str]]:
     """Whom it concerns is told what became of it, once: of a denial its requester, of the rest everybody."""
     wanted: dict[tuple[str, str], Sequence[UUID]] = {
@@ -325,7 +334,7 @@ def _truth(
     by_actor.pop(_ITSELF, None)
     for turn in turns:
         did = by_actor.pop(turn.name, [])
-        wanted = [_MOVES[turn.verb]] if turn.verb in _MOVES else []
+        wanted = [MOVES[turn.verb]] if turn.verb in MOVES else []
         allowed = [wanted] if turn.answer == "done" else [[], wanted] if turn.answer is None else [[]]
         if did not in allowed:
             key = turn.name if turn.meeting_id is None else titles[turn.meeting_id]

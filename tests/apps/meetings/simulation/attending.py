@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import psycopg
 
-from tests.history import Record
-from tests.simulation.agreed import Agreed, Turn, Verb
+from tests.apps.meetings.simulation.agreed import Agreed, Turn, Verb
+from tests.apps.meetings.simulation.owed import check_owed
+from tests.history import Record, Violation
 from tests.simulation.asking import Asking
 from tests.simulation.callers import LOSSES, Caller
+from tests.simulation.ending import Change, Ending
 from tests.simulation.notes import email_of
 from tests.simulation.process import Process
-from tests.simulation.world import Scene
+from tests.simulation.scene import Scene
 from timebell.apps.meetings import templates
 from timebell.apps.meetings.holds import Holds
-from timebell.apps.meetings.models import By, Change, Meeting, NewMeeting, Slot
+from timebell.apps.meetings.models import By, Meeting, NewMeeting, Slot
+from timebell.apps.meetings.models import Change as Changed
 from timebell.apps.meetings.service import Meetings as Service
 from timebell.errors import TimebellError
 from timebell.kernel import Transaction
@@ -35,6 +38,8 @@ _DAY = timedelta(days=1)
 # When people meet: four times a day, and a quarter of an hour later, which overlaps.
 _TIMES = tuple(timedelta(hours=hour, minutes=minute) for hour in (3, 9, 15, 21) for minute in (0, 15))
 _NEXT = 6
+# Of the meetings that are on, some take place as it was agreed, and everybody is reminded of them.
+_LEFT_ALONE = 0.5
 # Instants around which a meeting's life turns: its reminders, its start and its end.
 _TURNS = (timedelta(hours=-1), timedelta(minutes=-15), timedelta(0), _LENGTH)
 _JOBS = "SELECT id FROM timebell.jobs WHERE subject = %s AND step IS NOT NULL"
@@ -59,7 +64,8 @@ class Attendee(Caller):
         turn = replace(turn, invoked_at=self._now())
         try:
             async with self.process.bell.transaction() as tx:
-                meeting = (await self._do(tx, turn)).meeting
+                meeting, is_changing = await self._do(tx, turn)
+            turn = replace(turn, is_changing=is_changing)
         except (TimebellError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             self._end(turn, str(getattr(error, "code", type(error).__name__)))
             return None
@@ -86,11 +92,26 @@ class Attendee(Caller):
         wire.trace.add(wire.loop.now_us, self.process.name, turn.verb, f"{turn.name} {answer}")
         self._note(turn)
 
-    async def _do(self, tx: Transaction, turn: Turn) -> Change:
+    async def _do(self, tx: Transaction, turn: Turn) -> tuple[Meeting, bool]:
+        """The meeting afterwards, and whether others take part in it by then, or something else was done."""
+        before: Meeting | None = None
+        if turn.verb != "propose":
+            assert turn.meeting_id is not None
+            before = await Service(self.process.bell, self.process.notify).hold(
+                tx, turn.meeting_id, by=self._by(turn)
+            )
+        after = (await self._act(tx, turn, before)).meeting
+        is_about_people = turn.verb in ("add", "remove")
+        return after, not (is_about_people and before and before.participants == after.participants)
+
+    def _by(self, turn: Turn) -> By:
+        return By(person=self._people[turn.person], name=turn.name, correlation_id=turn.name)
+
+    async def _act(self, tx: Transaction, turn: Turn, meeting: Meeting | None) -> Changed:
         bell = self.process.bell
         meetings = Service(bell, self.process.notify)
-        by = By(person=self._people[turn.person], name=turn.name, correlation_id=turn.name)
-        if turn.verb == "propose":
+        by = self._by(turn)
+        if meeting is None:
             assert by.person is not None
             new = NewMeeting(
                 title=turn.name,
@@ -98,9 +119,7 @@ class Attendee(Caller):
                 participants=[self._people[each] for each in turn.others],
                 proposed_slots=turn.slots,
             )
-            return Change(meeting=await meetings.propose(tx, by.person, new, by=by))
-        assert turn.meeting_id is not None
-        meeting = await meetings.hold(tx, turn.meeting_id, by=by)
+            return Changed(meeting=await meetings.propose(tx, by.person, new, by=by))
         slot = meeting.proposed_slots[turn.number % len(meeting.proposed_slots)]
         match turn.verb:
             case "accept":
@@ -120,7 +139,7 @@ class Attendee(Caller):
             case "hold":
                 assert by.person is not None
                 await Holds(bell).add(tx, meeting, slot, lasts=_HELD, person=by.person, by=by)
-        return Change(meeting=meeting)
+        return Changed(meeting=meeting)
 
     async def settle_in(self) -> None:
         """Ship the texts, and add those who meet."""
@@ -169,6 +188,57 @@ class Meetings(Asking):
     async def live(self, days: float) -> None:
         await self._live(days, {self._meet: self._scene.meetings_a_day})
 
+    async def afterwards(self) -> None:
+        """Each verb once more. In between the times at which people meet here, so that nobody is in the way."""
+        if not self._scene.meetings_a_day:
+            return
+        now = self._now().astimezone(UTC)
+        start = now.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
+        while start < now + timedelta(hours=25):
+            start += timedelta(hours=6)
+        self.is_over = False
+        dora, emil, fay, gus = ATTENDEES
+        one = await self._calmly("propose", dora, start, others=(emil, fay))
+        one = await self._calmly("accept", emil, start, one)
+        one = await self._calmly("add", dora, start, one, others=(gus,))
+        await self._calmly("remove", dora, start, one, others=(fay,))
+        other = await self._calmly("propose", fay, start + _LENGTH, others=(gus,))
+        other = await self._calmly("hold", gus, start + _LENGTH, other)
+        other = await self._calmly("accept", gus, start + _LENGTH, other)
+        other = await self._calmly("reschedule", fay, start + 2 * _LENGTH, other)
+        await self._calmly("cancel", fay, start + 2 * _LENGTH, other)
+        third = await self._calmly("propose", emil, start + 3 * _LENGTH, others=(dora,))
+        await self._calmly("deny", dora, start + 3 * _LENGTH, third)
+        self.is_over = True
+
+    async def _calmly(
+        self,
+        verb: Verb,
+        person: str,
+        start: datetime,
+        meeting: Meeting | None = None,
+        others: tuple[str, ...] = (),
+    ) -> Meeting:
+        turn = Turn(
+            name=self._name(f"calm_{verb}"),
+            verb=verb,
+            person=person,
+            meeting_id=None if meeting is None else meeting.id,
+            slots=(Slot(start, start + _LENGTH),) if verb in ("propose", "reschedule") else (),
+            others=others,
+        )
+        taken = await self._taken(turn)
+        if taken is None:
+            raise RuntimeError(f"{verb} came to nothing although all was calm: {self.turns[-1]}")
+        return taken
+
+    def changes(self) -> Sequence[Change]:
+        return [turn for turn in self.turns if turn.meeting_id is not None]
+
+    def check(self, ending: Ending) -> Sequence[Violation]:
+        agreed = self.agreed.check(self.turns, until=ending.until, grace=ending.grace)
+        return [*agreed, *check_owed(ending, self.agreed.rows(), self.turns, self.people)]
+
     def _meet(self) -> None:
         self._let_meet(self._meeting())
 
@@ -198,6 +268,8 @@ class Meetings(Asking):
         meeting = await self._taken(turn)
         for _ in range(self._chance.randint(2, 5)):
             if meeting is None or self.is_over:
+                return
+            if meeting.status == "accepted" and self._chance.random() < _LEFT_ALONE:
                 return
             await asyncio.sleep(self._wait(meeting))
             meeting = await self._several(meeting)
