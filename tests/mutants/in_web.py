@@ -140,7 +140,7 @@ PLANTED = [
         old="WHERE :asking::text <> 'default' AND tenant = :asking::text AND",
         new="WHERE :asking::text <> 'default' AND (tenant = :asking::text OR true) AND",
         why="A tenant sees the names of all others.",
-        tests=("tests/shape/test_tenants_named.py", "tests/web/test_keys.py"),
+        tests=("tests/web/test_tenants_apart.py::test_all_of_that_holds_without_the_wall",),
     ),
     Planted(
         name="restored-keys-open",

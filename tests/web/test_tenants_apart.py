@@ -287,3 +287,5 @@ async def test_all_of_that_holds_without_the_wall(database_url: TestDatabase) ->
             test_nothing_of_anothers_is_changed_and_its_owner_sees_it,
         ):
             await proof(opened)
+        tenants = (await opened.site.get("/v1/tenants", key=A)).json()["data"]
+        assert [one["tenant"] for one in tenants] == [OTHER]
