@@ -105,7 +105,7 @@ class RawDeliveries(RawLoop):
             "reasons": ["accepted"] * count,
             "provider_ids": [str(id) for id in ids],
             "details": ["{}"] * count,
-            "are_failures": [False] * count,
+            "costs": ["nothing"] * count,
         }
         await self._deliveries.record_answers(session, columns=answers)
 
