@@ -5,17 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
-
-
-class _Certain(asyncio.Future[Answered]):
-    """Whoever waits for it and is cancelled meanwhile hears of that when it is there, and not before."""
-
-    def cancel(self, msg: Any = None) -> bool:
-        return False
 
 
 class Together(Generic[Asked, Answered]):
@@ -39,18 +32,15 @@ class Together(Generic[Asked, Answered]):
         self._current: asyncio.Task[None] | None = None
 
     def ask(self, asked: Asked) -> asyncio.Future[Answered]:
-        """The answer to come, which is asked for whatever becomes of those who wait for it. A cancellation reaches them
-        when it is there: a statement may be committed all the same."""
-        return self._add(asked, _Certain(loop=asyncio.get_running_loop()))
-
-    async def __call__(self, asked: Asked) -> Answered:
-        return await self._add(asked, asyncio.get_running_loop().create_future())
-
-    def _add(self, asked: Asked, answer: asyncio.Future[Answered]) -> asyncio.Future[Answered]:
+        """The answer to come. Once it is cancelled nobody asks for it, if nobody has yet."""
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, answer))
         if self._current is None:
             self._current = asyncio.create_task(self._go_on())
         return answer
+
+    async def __call__(self, asked: Asked) -> Answered:
+        return await self.ask(asked)
 
     async def _go_on(self) -> None:
         try:
@@ -82,12 +72,10 @@ class Together(Generic[Asked, Answered]):
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)
-                    # Whoever was cancelled meanwhile does not look at it.
-                    answer.exception()
             return
         except BaseException:
             for _, answer in batch:
-                asyncio.Future.cancel(answer)
+                answer.cancel()
             raise
         for (_, answer), answered in zip(batch, answers, strict=True):
             if not answer.done():
