@@ -176,6 +176,9 @@ class TestInbox:
             ]
             for each in heard:
                 await each.next()
+            # Each has told its place before it reads for the first time.
+            while looks.count("list_inbox") < len(people):
+                await looks.more("list_inbox", 1)
             await show(site, people[-1], "first")
             await heard[-1].data(1)
             reads = looks.count("list_inbox")
