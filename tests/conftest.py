@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import hypothesis.core
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from tests.daily import VARIABLE, daily_seed, pin_seed
 from timebell.db.embedded import EmbeddedServer
@@ -19,6 +20,16 @@ pytest_plugins = ["timebell.testing.fixtures"]
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried on other examples each day; `--hypothesis-seed` and `derandomize` go before that."""
     seed = pin_seed()
+    # Hypothesis reads off the environment whether a build server runs it, and would draw there without a seed.
+    settings.register_profile(
+        "everywhere",
+        derandomize=False,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("everywhere")
     if config.getoption("--hypothesis-seed") is None:
         hypothesis.core.global_force_seed = seed  # type: ignore[assignment]
 
