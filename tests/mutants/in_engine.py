@@ -51,6 +51,14 @@ PLANTED = [
         tests=_STARTS,
     ),
     Planted(
+        name="start-without-a-claim",
+        file="engine/sql/start_jobs.sql",
+        old="SET started_by = :incarnation::bigint, started_at",
+        new="SET started_by = nullif(:incarnation::bigint, :incarnation::bigint), started_at",
+        why="Whoever takes the slot while a slow call is under way begins the job once more.",
+        tests=("tests/engine/notify/test_two_nodes.py",),
+    ),
+    Planted(
         name="lock-expires-a-moment-late",
         file="engine/sql/lock_job.sql",
         old="j.expires_at > coalesce(:now::timestamptz, now())",

@@ -7,6 +7,9 @@ from tests.mutants.planted import Planted
 _TWIN = ("tests/apps/meetings/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",)
 _LIFE = ("tests/apps/meetings/test_lifecycle.py",)
 _HOLDS = ("tests/apps/meetings/test_holds.py",)
+_PUSHED = (
+    "tests/apps/meetings/test_reminding.py::test_a_reminder_is_pushed_and_in_demo_mode_nothing_leaves",
+)
 
 PLANTED = [
     Planted(
@@ -247,5 +250,29 @@ PLANTED = [
         tests=(
             "tests/apps/meetings/test_reminding.py::test_what_only_the_inbox_was_told_is_not_called_sent_while_the_mail_was_owed",
         ),
+    ),
+    Planted(
+        name="pushed-to-one-device",
+        file="notify/sending.py",
+        old="devices = [each for each in same if refusal(facts, each) is None]",
+        new="devices = [each for each in same if refusal(facts, each) is None][:1]",
+        why="Of a person's devices one alone shows the reminder.",
+        tests=_PUSHED,
+    ),
+    Planted(
+        name="demo-uses-what-was-given",
+        file="providers/building.py",
+        old="used = captured_providers() if settings.demo else given",
+        new="used = given",
+        why="In demo mode a reminder is pushed to a real person.",
+        tests=_PUSHED,
+    ),
+    Planted(
+        name="demo-has-no-push",
+        file="providers/log.py",
+        old='if channel != "inbox")',
+        new='if channel not in ("inbox", "push"))',
+        why="In demo mode nobody sees that a push would have been sent.",
+        tests=_PUSHED,
     ),
 ]

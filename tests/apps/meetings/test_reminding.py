@@ -24,8 +24,10 @@ from tests.contract.providers.http_server import Request
 from tests.contract.providers.other_sides import WebPushSide
 from tests.engine.notify.stage import device
 from tests.web.support import problem
+from timebell.config import Settings
 from timebell.notify import Address, Rejected, Unavailable, Uncertain
 from timebell.notify.provider import Answer
+from timebell.providers.building import open_providers
 from timebell.providers.log import captured_providers
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -326,8 +328,10 @@ async def test_a_reminder_is_pushed_and_in_demo_mode_nothing_leaves(
             for name in ("phone", "tablet")
         ]
         bob = {"addresses": devices, "channel_preference": "push"}
-        providers = captured_providers() if is_demo else [side.provider]
-        async with open_office(meetings_database, providers, people={"Bob": bob}) as office:
+        async with (
+            open_providers(Settings(demo=is_demo), [side.provider]) as providers,
+            open_office(meetings_database, providers, people={"Bob": bob}) as office,
+        ):
             id = (await office.accepted(participants=[office.bob]))["id"]
             await office.bench.run_due()
             side.messages.clear()
