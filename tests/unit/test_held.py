@@ -495,19 +495,19 @@ def test_marks_leave_with_their_slots() -> None:
 
 
 def test_payloads_are_held_up_to_their_bytes_and_the_others_left_in_the_table() -> None:
-    held = make(bytes_max=1_000)
+    held = make(bytes_max=101_000)
     for _ in range(20):
-        held.accept(row(payload="x" * 60, cursor="y" * 40, has_cursor=True))
+        held.accept(row(payload="x" * 6_000, cursor="y" * 4_000, has_cursor=True))
     first = choose(held, 10)
     assert Counter(entry.is_left_behind for entry in first) == {False: 10}
-    assert all(held.accept(row(payload="x" * 100)) for _ in range(10))
+    assert all(held.accept(row(payload="x" * 10_000)) for _ in range(10))
     rest = choose(held)
     assert Counter(entry.is_left_behind for entry in rest) == {True: 10, False: 10}
     assert [entry.row["payload"] for entry in rest if entry.is_left_behind] == [None] * 10
 
 
 def test_a_wide_letter_makes_all_letters_wide() -> None:
-    held = make(bytes_max=399)
-    held.accept(row(payload="x" * 99 + "\N{BELL}"))
-    held.accept(row(payload="x" * 399))
+    held = make(bytes_max=40_000)
+    held.accept(row(payload="x" * 9_999 + "\N{BELL}"))
+    held.accept(row(payload="x" * 39_900))
     assert [entry.is_left_behind for entry in choose(held)] == [True, False]

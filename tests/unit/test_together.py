@@ -78,3 +78,56 @@ async def test_who_gave_up_is_not_asked_for() -> None:
     with pytest.raises(asyncio.CancelledError):
         await calls[0]
     assert statement.batches == [[2]]
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_who_must_know_hears_that_it_was_cancelled_when_the_answer_is_there(is_broken: bool) -> None:
+    """What is written down may be committed all the same, and then somebody has to know that it was."""
+    statement = Statement(broken=frozenset({1} if is_broken else ()))
+    double = Together(statement.run)
+    answers: list[asyncio.Future[int]] = []
+
+    async def wait() -> None:
+        answers.append(double.ask(1))
+        await answers[0]
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert statement.batches == [[1]]
+    if is_broken:
+        assert isinstance(answers[0].exception(), ValueError)
+    else:
+        assert answers[0].result() == 2
+
+
+async def test_nobody_waits_for_a_batch_that_was_ended() -> None:
+    async def run(asked: Sequence[int]) -> Sequence[int]:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await Together(run).ask(1)
+
+
+@pytest.mark.parametrize("is_asked_singly", [False, True])
+async def test_nobody_waits_for_what_was_never_asked(is_asked_singly: bool) -> None:
+    """A process that ends cancels all of its tasks once, and then waits for each."""
+    asking = asyncio.Event()
+
+    async def run(asked: Sequence[int]) -> Sequence[int]:
+        if is_asked_singly and len(asked) > 1:
+            raise ValueError
+        asking.set()
+        await asyncio.Event().wait()
+        return asked
+
+    double = Together(run, most=2)
+    answers = [double.ask(number) for number in range(4)]
+    await asking.wait()
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    for answer in answers:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(answer, 5)

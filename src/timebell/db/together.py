@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
+
+
+class _Certain(asyncio.Future[Answered]):
+    """Whoever waits for it and is cancelled meanwhile hears of that when it is there, and not before."""
+
+    def cancel(self, msg: Any = None) -> bool:
+        return False
 
 
 class Together(Generic[Asked, Answered]):
@@ -32,15 +39,18 @@ class Together(Generic[Asked, Answered]):
         self._current: asyncio.Task[None] | None = None
 
     def ask(self, asked: Asked) -> asyncio.Future[Answered]:
-        """The answer to come. Once it is cancelled nobody asks for it, if nobody has yet."""
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        """The answer to come, which is asked for whatever becomes of those who wait for it. A cancellation reaches them
+        when it is there: a statement may be committed all the same."""
+        return self._add(asked, _Certain(loop=asyncio.get_running_loop()))
+
+    async def __call__(self, asked: Asked) -> Answered:
+        return await self._add(asked, asyncio.get_running_loop().create_future())
+
+    def _add(self, asked: Asked, answer: asyncio.Future[Answered]) -> asyncio.Future[Answered]:
         self._waiting.append((asked, answer))
         if self._current is None:
             self._current = asyncio.create_task(self._go_on())
         return answer
-
-    async def __call__(self, asked: Asked) -> Answered:
-        return await self.ask(asked)
 
     async def _go_on(self) -> None:
         try:
@@ -49,6 +59,11 @@ class Together(Generic[Asked, Answered]):
                 batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
                 # Whoever gave up waiting, as a cancelled handler does, is not asked for.
                 await self._ask([one for one in batch if not one[1].done()])
+        except BaseException:
+            # The process ends: nobody will ask for the others.
+            self._end(self._waiting)
+            self._waiting.clear()
+            raise
         finally:
             self._current = None
 
@@ -66,17 +81,29 @@ class Together(Generic[Asked, Answered]):
             answers = await self._run([asked for asked, _ in batch])
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, self._unsure):
-                for one in batch:
-                    await self._ask([one])
+                await self._ask_each(batch)
                 return
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(error)
+                    # Whoever was cancelled meanwhile does not look at it.
+                    answer.exception()
             return
         except BaseException:
-            for _, answer in batch:
-                answer.cancel()
+            self._end(batch)
             raise
         for (_, answer), answered in zip(batch, answers, strict=True):
             if not answer.done():
                 answer.set_result(answered)
+
+    async def _ask_each(self, batch: Sequence[tuple[Asked, asyncio.Future[Answered]]]) -> None:
+        try:
+            for one in batch:
+                await self._ask([one])
+        except BaseException:
+            self._end(batch)
+            raise
+
+    def _end(self, batch: Iterable[tuple[Asked, asyncio.Future[Answered]]]) -> None:
+        for _, answer in batch:
+            asyncio.Future.cancel(answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from sys import getsizeof
 from typing import Protocol
 from uuid import UUID
 
@@ -157,9 +158,9 @@ class Held:
         """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
         row = entry.row
         payload, cursor = row["payload"], row["cursor"]
-        size = 0 if payload is None else _size(payload)
+        size = 0 if payload is None else getsizeof(payload)
         if cursor is not None:
-            size += _size(cursor)
+            size += getsizeof(cursor)
         if self._bytes + size > self._bytes_max:
             entry.row = {**row, "payload": None, "cursor": None}
             entry.is_left_behind = True
@@ -319,8 +320,3 @@ class Held:
         for marks in self.overflow.values():
             for key in [key for key in marks if key[0] in slots]:
                 del marks[key]
-
-
-def _size(text: str) -> int:
-    """How much memory a text takes up, about: Python keeps all letters as wide as the widest."""
-    return len(text) if text.isascii() else 4 * len(text)

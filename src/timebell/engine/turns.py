@@ -46,21 +46,24 @@ class Pile(Generic[Job]):
         return len(self._line) + len(self._heap)
 
     def push(self, due: Due[Job]) -> None:
-        if not self._line or due > self._line[-1]:
-            self._line.append(due)
+        line = self._line
+        if not line or due > line[-1]:
+            line.append(due)
         else:
             heapq.heappush(self._heap, due)
 
     def first(self) -> Job | None:
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            return self._heap[0][3]
-        return self._line[0][3] if self._line else None
+        line, heap = self._line, self._heap
+        if heap and (not line or heap[0] < line[0]):
+            return heap[0][3]
+        return line[0][3] if line else None
 
     def pop(self) -> None:
-        if self._heap and (not self._line or self._heap[0] < self._line[0]):
-            heapq.heappop(self._heap)
+        line, heap = self._line, self._heap
+        if heap and (not line or heap[0] < line[0]):
+            heapq.heappop(heap)
         else:
-            self._line.popleft()
+            line.popleft()
 
 
 class Line(Generic[Job]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -36,17 +35,6 @@ async def within(deadline: timedelta, call: Awaitable[Answer], handover: Handove
     if handover is not None and not handover.has_begun:
         return Unavailable(reason="no_answer", error_class="unavailable", detail=detail)
     return Uncertain(reason="no_answer", detail=detail)
-
-
-async def to_the_end(going_on: asyncio.Future[Result]) -> Result:
-    """What it comes to. A cancellation meanwhile is heard when that is known, and not before: a statement may be
-    committed all the same."""
-    try:
-        return await asyncio.shield(going_on)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            await going_on
-        raise
 
 
 def told_of(answer: Answer, *, is_last: bool = False, is_in_doubt: bool = False) -> tuple[str, str, str]:

@@ -20,7 +20,6 @@ from timebell.notify.answers import (
     detail_of,
     is_spent,
     leaves_doubt,
-    to_the_end,
     told_of,
     within,
 )
@@ -168,7 +167,7 @@ class Caller:
         waited = (started.started_at - self._job.due_at).total_seconds() + monotonic() - began
         costs = (Costs() if before is None else before.costs).plus(cost_of(answer))
         is_last = is_spent(costs, facts.policy)
-        recorded = await to_the_end(self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt))
+        recorded = await self.record(started, answer, is_last=is_last, is_in_doubt=was_in_doubt)
         word, state, _ = told_of(answer, is_last=is_last, is_in_doubt=was_in_doubt)
         (log.debug if isinstance(answer, Sent) else log.info)(
             "a provider answered",
@@ -209,7 +208,7 @@ class Caller:
             )
         )
         try:
-            started = await asyncio.shield(starting)
+            started = await starting
         except asyncio.CancelledError:
             # It may be written down by now, and nothing was called yet.
             with suppress(*DATABASE_ERRORS):
