@@ -145,8 +145,10 @@ class Clients(Asking):
         raise NotImplementedError
 
     async def afterwards(self) -> None:
+        """One more, and a world does not end before everybody is answered who still asks."""
         if self._scene.orders_a_day:
             self._order()
+            await asyncio.gather(*self._going, return_exceptions=True)
 
     def check(self, ending: Ending) -> Sequence[Violation]:
         """A key has one effect and one answer, and none but what was answered."""
