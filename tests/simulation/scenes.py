@@ -29,6 +29,8 @@ _MET = replace(
     orders_a_day=4,
     digests_a_day=2,
 )
+# An app can be taken away, and then nobody meets.
+_DO_MEET = any(part.is_in(_MET) for part in parts())
 # So little at a time that a year can be played.
 YEAR = replace(
     _MET,
@@ -38,7 +40,7 @@ YEAR = replace(
     poisons_a_day=0.05,
     tells_a_day=1,
     visits_a_day=0.3,
-    meetings_a_day=1,
+    meetings_a_day=1 if _DO_MEET else 0,
     crowds_a_day=0.2,
     queue_pauses_a_day=0.2,
     revivals_a_day=0.3,
@@ -54,5 +56,4 @@ YEAR = replace(
 
 def scene_of(seed: int) -> Scene:
     """In the world of every third seed people meet, and as much less is asked for besides as that takes."""
-    is_met = seed % 3 == 1 and any(part.is_in(_MET) for part in parts())
-    return _MET if is_met else _BUSY
+    return _MET if _DO_MEET and seed % 3 == 1 else _BUSY
