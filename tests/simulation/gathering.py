@@ -80,7 +80,7 @@ class Gathering(Asking):
         variables = (Variable(name="name"), Variable(name="person"))
         async with process.bell.transaction() as tx:
             await process.notify.templates.save(tx, gathered)
-            if not self._scene.notes_share:
+            if not self._scene.has_notes:
                 await process.notify.templates.save(
                     tx, TemplateDraft(key=TEMPLATE, texts=texts, variables=variables)
                 )

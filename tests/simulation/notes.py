@@ -166,7 +166,7 @@ class Notes(Asking):
         return Teller(self._process(), self._record, self.people, self._noted)
 
     async def settle_in(self) -> None:
-        if self._scene.notes_share:
+        if self._scene.has_notes:
             teller = self._teller()
             await teller.process.run(teller.settle_in())
 
@@ -176,7 +176,7 @@ class Notes(Asking):
 
     async def afterwards(self) -> None:
         """Somebody by each route once more, at whatever hour."""
-        if not self._scene.notes_share:
+        if not self._scene.has_notes:
             return
         teller = self._teller()
         for number, route in enumerate(_ROUTES):

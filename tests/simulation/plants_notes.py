@@ -107,6 +107,7 @@ async def _confirm_all(self: Timebell, session: Any, runs: Sequence[Any]) -> fro
     "truth",
     "twice",
     "quiet",
+    seed=4,
     days=1,
     slow=True,
 )

@@ -56,7 +56,12 @@ class Scene:
         )
 
     @property
+    def has_notes(self) -> bool:
+        """Whether callers tell people things, besides what apps tell and what is gathered."""
+        return bool(self.tells_a_day + self.visits_a_day)
+
+    @property
     def notes_share(self) -> float:
         """How much of what is asked for is to be told to somebody."""
-        notes = self.tells_a_day + self.visits_a_day
+        notes = self.tells_a_day + self.visits_a_day + self.digests_a_day + self.meetings_a_day
         return notes and notes / (notes + self.enqueues_a_day + self.plans_a_day)

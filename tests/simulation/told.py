@@ -42,6 +42,8 @@ _TOLD = frozenset({"sent", "delivered"})
 _SEEN = timedelta(seconds=SEEN_SECONDS)
 PREFERRED = ("email", "sms", "whatsapp")
 _NOT_TOLD = frozenset({"failed", "skipped"})
+# What somebody is answered who takes back what is not over yet.
+_HEARD = frozenset({"cancelled", "too_late", "undecided"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -175,7 +177,9 @@ def _twice(note: Note) -> Iterator[tuple[str, str]]:
 
 
 def _after_cancel(note: Note) -> Iterator[tuple[str, str]]:
-    withdrawn_at = note.withdrawn_at
+    """Also where the answer is that its job runs already: it is called back until the moment of a call."""
+    answered = [each.answered_at for each in note.cancels if each.answered_at and each.answer in _HEARD]
+    withdrawn_at = min([*answered, *([note.withdrawn_at] if note.withdrawn_at else [])], default=None)
     if withdrawn_at is None:
         return
     for at in [*note.attempts, *note.shown]:

@@ -209,6 +209,9 @@ class Meetings(Asking):
         await self._calmly("cancel", fay, start + 2 * _LENGTH, other)
         third = await self._calmly("propose", emil, start + 3 * _LENGTH, others=(dora,))
         await self._calmly("deny", dora, start + 3 * _LENGTH, third)
+        # Nobody answers this one, so that the hold has to end by itself.
+        fourth = await self._calmly("propose", gus, start + 4 * _LENGTH, others=(emil,))
+        await self._calmly("hold", emil, start + 4 * _LENGTH, fourth)
         self.is_over = True
 
     async def _calmly(

@@ -19,6 +19,8 @@ from timebell.kernel import AgendaDiff, Timebell
 
 PLANTS: list[Plant] = []
 _MET = replace(CALM, meetings_a_day=8, kills_a_day=4, pauses_a_day=3, stops_a_day=1, rush=0.25)
+# Somebody changes their mind about nearly every meeting just when its reminders are on their way.
+_RUSHED = replace(CALM, meetings_a_day=16, pauses_a_day=4, rush=0.8)
 _CALM = replace(CALM, meetings_a_day=4)
 _plant = planter(PLANTS, _MET)
 _silence = planter(PLANTS, _CALM)
@@ -54,7 +56,13 @@ def _no_guard() -> AbstractContextManager[Any]:
 
 
 @_plant(
-    "a delivery that asked its guard goes on whatever happens", "silence", "after_cancel", days=1, slow=True
+    "a delivery that asked its guard goes on whatever happens",
+    "silence",
+    "after_cancel",
+    scene=_RUSHED,
+    seed=5,
+    days=1,
+    slow=True,
 )
 def _begun_after_all() -> AbstractContextManager[Any]:
     async def confirm(self: Timebell, session: Any, runs: Any) -> frozenset[Any]:
