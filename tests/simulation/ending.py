@@ -30,9 +30,8 @@ class Change(Protocol):
     @property
     def ends_at(self) -> datetime: ...
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether nothing may be owed about it from then on."""
+    def may_refuse(self, guard: str, person: str) -> bool:
+        """Whether from then on the guard may say of what is told to a person that it is not so any more."""
         ...
 
 
