@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -26,7 +25,6 @@ from timebell.kernel.aside import Threads, Turns
 from timebell.kernel.audit import Audit
 from timebell.notify import Notify
 from timebell.testing.database import TestDatabase
-from timebell.web import access, rates
 
 LEASE_SECONDS = 8 * 3600.0
 _POOL_SIZE = 6
@@ -60,10 +58,6 @@ def stretched_settings(url: str, name: str) -> Settings:
     return settings
 
 
-# What of the HTTP surface goes by the time that really passes.
-_VIRTUAL = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
-
-
 @contextmanager
 def stretched_loops() -> Iterator[None]:
     """The beats that no setting governs, by the hour as well."""
@@ -76,8 +70,6 @@ def stretched_loops() -> Iterator[None]:
         patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
         patch.object(limits, "_PERMITS_EVERY_SECONDS", 60.0),
         patch.object(limits, "_LIMITS_EVERY_SECONDS", 600.0),
-        patch.object(access, "time", _VIRTUAL),
-        patch.object(rates, "time", _VIRTUAL),
         altered(EngineStore, "bury_nodes", AGES),
         altered(EngineStore, "read_nodes", AGES),
         patch.object(Audit, "seal", _no_seals),

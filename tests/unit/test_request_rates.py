@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
+from datetime import timedelta
 
 import pytest
 
+from timebell.testing import ManualClock
 from timebell.web import rates
 from timebell.web.problems import Problem
 from timebell.web.rates import Rates, Who
 
 
-class Time:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1_000.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+def rates_of(per_minute: int, clock: ManualClock | None = None) -> Rates:
+    return Rates(per_minute, "key", monotonic=(clock or ManualClock()).monotonic)
 
 
 def caller(name: str = "a", tenant: str = "default") -> Who:
@@ -31,36 +30,36 @@ def taken(rate: Rates, who: Who) -> int:
     raise AssertionError("nothing was ever refused")
 
 
-def test_a_bucket_fills_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rate = Time(monkeypatch), Rates(60, "key")
+def test_a_bucket_fills_up_again() -> None:
+    clock = ManualClock()
+    rate = rates_of(60, clock)
     assert taken(rate, caller()) == 60
-    clock.now += 7
+    clock.move(timedelta(seconds=7))
     assert taken(rate, caller()) == 7
-    clock.now += 3_600
+    clock.move(timedelta(seconds=3_600))
     assert taken(rate, caller()) == 60
 
 
-def test_whoever_is_refused_hears_how_long_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rate = Time(monkeypatch), Rates(6, "key")
+def test_whoever_is_refused_hears_how_long_to_wait() -> None:
+    clock = ManualClock()
+    rate = rates_of(6, clock)
     assert taken(rate, caller()) == 6
     with pytest.raises(Problem) as refused:
         rate.take(caller())
     wait = int(refused.value.headers["retry-after"])
     assert (wait, refused.value.headers["ratelimit"]) == (10, '"key";r=0;t=60')
-    clock.now += wait
+    clock.move(timedelta(seconds=wait))
     rate.take(caller())
 
 
-def test_each_key_of_each_tenant_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    Time(monkeypatch)
-    rate = Rates(3, "key")
+def test_each_key_of_each_tenant_has_its_own() -> None:
+    rate = rates_of(3)
     assert [taken(rate, each) for each in (caller(), caller("b"), caller("a", "acme"))] == [3, 3, 3]
 
 
 def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    Time(monkeypatch)
     monkeypatch.setattr(rates, "_REMEMBERED_MAX", 2)
-    rate = Rates(1, "key")
+    rate = rates_of(1)
     for name in ("a", "b", "c"):
         assert taken(rate, caller(name)) == 1
     # The first was forgotten, and begins anew.

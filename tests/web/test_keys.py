@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.web.support import OTHER, Site, problem
+from tests.web.support import OTHER, Site, open_site, problem
+from timebell.testing import ManualClock
 from timebell.testing.database import TestDatabase
 from timebell.web import access
 from timebell.web.routes import Route
@@ -56,23 +57,26 @@ async def tables_with(database: TestDatabase, text: str) -> list[str]:
     return found
 
 
-async def test_a_key_that_is_revoked_is_refused_soon(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = await make(site, scope="admin")
-    assert (await site.get("/v1/keys", key=made["key"])).status_code == 200
-    ada = (await site.post("/v1/recipients", {"name": "Ada"})).json()["id"]
-    token = (await site.post("/v1/recipient-tokens", {"recipient_id": ada}, key=made["key"])).json()["token"]
-    assert (await site.get("/v1/inbox", key=token)).status_code == 200
-    revoked = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
-    assert revoked.status_code == 200
-    assert revoked.json()["revoked_at"] is not None
-    # It is remembered for two seconds at most, which the limit of five leaves room for.
-    assert access._REMEMBERED_SECONDS <= 2.0
-    later = time.monotonic() + access._REMEMBERED_SECONDS
-    monkeypatch.setattr(time, "monotonic", lambda: later)
-    problem(await site.get("/v1/keys", key=made["key"]), 401, "unauthenticated")
-    problem(await site.get("/v1/inbox", key=token), 401, "unauthenticated")
-    again = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
-    assert again.json()["revoked_at"] == revoked.json()["revoked_at"]
+async def test_a_key_that_is_revoked_is_refused_soon(database_url: TestDatabase) -> None:
+    clock = ManualClock()
+    async with open_site(database_url, clock=clock) as site:
+        made = await make(site, scope="admin")
+        assert (await site.get("/v1/keys", key=made["key"])).status_code == 200
+        ada = (await site.post("/v1/recipients", {"name": "Ada"})).json()["id"]
+        token = (await site.post("/v1/recipient-tokens", {"recipient_id": ada}, key=made["key"])).json()[
+            "token"
+        ]
+        assert (await site.get("/v1/inbox", key=token)).status_code == 200
+        revoked = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
+        assert revoked.status_code == 200
+        assert revoked.json()["revoked_at"] is not None
+        # It is remembered for two seconds at most, which the limit of five leaves room for.
+        assert access._REMEMBERED_SECONDS <= 2.0
+        clock.move(timedelta(seconds=access._REMEMBERED_SECONDS))
+        problem(await site.get("/v1/keys", key=made["key"]), 401, "unauthenticated")
+        problem(await site.get("/v1/inbox", key=token), 401, "unauthenticated")
+        again = await site.ask("DELETE", f"/v1/keys/{made['id']}", key="admin")
+        assert again.json()["revoked_at"] == revoked.json()["revoked_at"]
 
 
 async def test_after_a_restore_no_key_opens_but_the_one_of_the_settings(site: Site) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -48,12 +47,13 @@ class Caller:
 class _Remembered(Generic[Asked, Found]):
     """What was learnt is good for two seconds from when it was asked, so that not every request asks."""
 
-    def __init__(self, ask: Callable[[Asked], Awaitable[Found]]) -> None:
+    def __init__(self, ask: Callable[[Asked], Awaitable[Found]], monotonic: Callable[[], float]) -> None:
         self._ask = ask
+        self._monotonic = monotonic
         self._found: OrderedDict[Asked, tuple[float, Found]] = OrderedDict()
 
     async def __call__(self, asked: Asked) -> Found:
-        now = time.monotonic()
+        now = self._monotonic()
         known = self._found.get(asked)
         if known is None or known[0] <= now:
             known = self._found[asked] = (now + _REMEMBERED_SECONDS, await self._ask(asked))
@@ -66,15 +66,24 @@ class _Remembered(Generic[Asked, Found]):
 class Access:
     """Finds out who calls."""
 
-    def __init__(self, keys: ApiKeys, tokens: Tokens, notify: Notify, rates: Rates, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        keys: ApiKeys,
+        tokens: Tokens,
+        notify: Notify,
+        rates: Rates,
+        quotas: Quotas,
+        *,
+        monotonic: Callable[[], float],
+    ) -> None:
         self._tokens = tokens
         self._notify = notify
         self._rates = rates
         self._quotas = quotas
-        self._tenant_rates = Rates(quotas.defaults["requests_per_minute"], "tenant")
-        self._find_key = _Remembered(keys.find)
-        self._is_usable = _Remembered(keys.is_usable)
-        self._check_person = _Remembered(self._read_person)
+        self._tenant_rates = Rates(quotas.defaults["requests_per_minute"], "tenant", monotonic=monotonic)
+        self._find_key = _Remembered(keys.find, monotonic)
+        self._is_usable = _Remembered(keys.is_usable, monotonic)
+        self._check_person = _Remembered(self._read_person, monotonic)
 
     async def caller(self, request: Request, scope: Scope, *, is_stream: bool = False) -> Caller:
         secret = _stream_token(request) if is_stream else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,14 +28,15 @@ class Rates:
     `of` is the word for what callers are told apart by: a key, a tenant, or an address.
     """
 
-    def __init__(self, per_minute: int, of: str) -> None:
+    def __init__(self, per_minute: int, of: str, *, monotonic: Callable[[], float]) -> None:
         self._per_minute = per_minute
         self._of = of
+        self._monotonic = monotonic
         self._buckets: OrderedDict[Who, _Bucket] = OrderedDict()
 
     def take(self, who: Who, per_minute: int | None = None) -> None:
         """One request of somebody, who may have another rate than the rest."""
-        now = time.monotonic()
+        now = self._monotonic()
         most = self._per_minute if per_minute is None else per_minute
         per_second = max(most, 0.001) / _WINDOW_SECONDS
         bucket = self._bucket(who, now, most)

@@ -70,14 +70,16 @@ def surface_of(
     keys, tokens = ApiKeys(bell), Tokens(bell.settings, bell.tallies.previous_keys)
     per_minute = bell.settings.requests_per_minute
     quotas = Quotas(bell)
-    access = Access(keys, tokens, notify, Rates(per_minute, "key"), quotas)
+    monotonic = bell.clock.monotonic
+    rates = Rates(per_minute, "key", monotonic=monotonic)
+    access = Access(keys, tokens, notify, rates, quotas, monotonic=monotonic)
     stopping = asyncio.Event()
     return Surface(
         bell=bell,
         notify=notify,
         insights=Insights(bell.database, bell.clock),
         access=access,
-        strangers=Rates(per_minute, "address"),
+        strangers=Rates(per_minute, "address", monotonic=monotonic),
         keys=keys,
         tenants=Tenants(bell),
         quotas=quotas,
