@@ -5,7 +5,7 @@ As in `test_start_guards`, they are asked alone, since a node asks them only abo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
+from tests.engine.writes import Write, end, finish, retry
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Handler, Job
 
@@ -34,38 +35,6 @@ CASES: Mapping[str, tuple[str, set[str]]] = {
     ),
 }
 
-Write = Callable[[EngineStore, Any, UUID, dict[str, object]], Awaitable[Any]]
-
-
-def _finish(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    return store.finish_jobs(session, ids=[id], version=1, started_ats=[None], fence=fence)
-
-
-def _end(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    unsaid = ("reasons", "error_classes", "errors", "fingerprints", "started_ats")
-    columns: dict[str, list[Any]] = {
-        "ids": [id],
-        "versions": [1],
-        "states": ["expired"],
-        "attempts": [1],
-        "cut_offs": [False],
-        **{name: [None] for name in unsaid},
-    }
-    return store.end_jobs(session, columns=columns, fence=fence)
-
-
-def _retry(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    unsaid = ("run_ats", "reasons", "error_classes", "errors", "fingerprints", "cursors", "started_ats")
-    columns: dict[str, list[Any]] = {
-        "ids": [id],
-        "versions": [1],
-        "delays": [60.0],
-        "attempts": [1],
-        "tries": [1],
-        **{name: [None] for name in unsaid},
-    }
-    return store.retry_jobs(session, columns=columns, fence=fence)
-
 
 async def run(job: Job) -> None:
     """Done."""
@@ -80,7 +49,7 @@ async def enqueue(node: ClusterNode, **options: Any) -> UUID:
 
 
 @pytest.mark.req("U-2")
-@pytest.mark.parametrize(("name", "write"), [("finish", _finish), ("end", _end), ("retry", _retry)])
+@pytest.mark.parametrize(("name", "write"), [("finish", finish), ("end", end), ("retry", retry)])
 async def test_what_became_of_a_job_is_written_only_by_whoever_has_it(
     cluster: Cluster, owner: Owner, name: str, write: Write
 ) -> None:
@@ -123,7 +92,7 @@ async def test_the_end_of_a_job_frees_its_own_key_and_no_others(cluster: Cluster
                 "lock_timeout": "10s",
             }
             async with node.bell.database.connection() as session:
-                write = _finish if name == "finish" else _end
+                write = finish if name == "finish" else end
                 assert await write(EngineStore(cluster.clock), session, id, fence)
             left[name, holder] = await owner.value(
                 "SELECT count(*) FROM timebell.job_keys WHERE key = $1", f"{name}-{holder}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner, Stage
+from tests.engine.writes import Write, end, finish, retry, start
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job
 from timebell.kernel.models import Mode
@@ -55,45 +55,12 @@ async def test_a_job_that_was_moved_while_it_ran_is_kept(cluster: Cluster, owner
     assert await owner.jobs() == []
 
 
-def _finish(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    return store.finish_jobs(session, ids=[id], version=1, started_ats=[None], fence=fence)
-
-
-def _end(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    columns: dict[str, list[Any]] = {
-        "ids": [id],
-        "versions": [1],
-        "states": ["dead"],
-        "attempts": [1],
-        "cut_offs": [False],
-        **{name: [None] for name in ("reasons", "error_classes", "errors", "fingerprints", "started_ats")},
-    }
-    return store.end_jobs(session, columns=columns, fence=fence)
-
-
-def _retry(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    nothing = ("run_ats", "reasons", "error_classes", "errors", "fingerprints", "cursors", "started_ats")
-    columns: dict[str, list[Any]] = {
-        "ids": [id],
-        "versions": [1],
-        "delays": [60.0],
-        "attempts": [1],
-        "tries": [1],
-        **{name: [None] for name in nothing},
-    }
-    return store.retry_jobs(session, columns=columns, fence=fence)
-
-
-def _start(store: EngineStore, session: Any, id: UUID, fence: dict[str, object]) -> Awaitable[Any]:
-    return store.start_jobs(session, ids=[id], version=1, fence=fence)
-
-
-@pytest.mark.parametrize("write", [_finish, _end, _retry, _start])
+@pytest.mark.parametrize("write", [finish, end, retry, start])
 async def test_a_write_that_waited_for_the_new_owner_leaves_its_retry_alone(
     cluster: Cluster,
     owner: Owner,
     caller: Any,
-    write: Callable[[EngineStore, Any, UUID, dict[str, object]], Awaitable[Any]],
+    write: Write,
 ) -> None:
     """Failure 2: the statement took its snapshot while it still owned the slot, and the recheck after a wait for
     the row looks at the row alone."""

@@ -11,10 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
+import psycopg
+
 from tests.history import Record, Violation
 from tests.simulation.callers import LOSSES
 from tests.simulation.ending import Change, Ending
 from tests.simulation.process import Process
+from tests.simulation.scene import Scene
 from tests.simulation.wire import Statement
 
 
@@ -111,3 +114,27 @@ async def _outliving(work: Coroutine[Any, Any, Any]) -> None:
     """A caller whose connection is gone has written that down and gives up."""
     with suppress(*LOSSES):
         await work
+
+
+class Unhurried(Asking):
+    """Those who ask when they please, and not at the worst of moments on purpose."""
+
+    turning = frozenset()
+    # What their chance is drawn by.
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        seed: int,
+        scene: Scene,
+        record: Callable[[Record], None],
+        monitor: psycopg.Connection[Any],
+    ) -> None:
+        super().__init__(seed, self.name, 0, record)
+        self._scene = scene
+        self._monitor = monitor
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Nothing was asked for yet."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
-import psycopg
-
 from tests.history import Record, Violation
-from tests.simulation.asking import Asking
+from tests.simulation.asking import Unhurried
 from tests.simulation.callers import LOSSES, Caller, Wanted
 from tests.simulation.ending import Ending
 from tests.simulation.process import SEEN_SECONDS
-from tests.simulation.scene import Scene
 from timebell.kernel import Queue
 
 NARROW = Queue(name="narrow", concurrency=2)
@@ -43,21 +39,12 @@ class Revival:
     invoked_at: datetime
 
 
-class Operators(Asking):
+class Operators(Unhurried):
     """Those who look after queues."""
 
-    turning = frozenset()
+    name = "operators"
 
-    def __init__(
-        self,
-        seed: int,
-        scene: Scene,
-        record: Callable[[Record], None],
-        monitor: psycopg.Connection[Any],
-    ) -> None:
-        super().__init__(seed, "operators", 0, record)
-        self._scene = scene
-        self._monitor = monitor
+    def _begin(self) -> None:
         self._queue_of: dict[str, str] = {}
         self._pauses: list[Pause] = []
         self._revivals: list[Revival] = []

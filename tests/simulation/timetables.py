@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-import psycopg
-
-from tests.history import Record, Violation
-from tests.simulation.asking import Asking
+from tests.history import Violation
+from tests.simulation.asking import Unhurried
 from tests.simulation.callers import LOSSES
 from tests.simulation.ending import Ending
 from tests.simulation.process import LEASE_SECONDS, SEEN_SECONDS, Process
-from tests.simulation.scene import Scene
 from timebell.errors import TimebellError
 from timebell.kernel import Step
 
@@ -59,20 +55,12 @@ class Timetable:
             at += timedelta(hours=self.hours)
 
 
-class Timetables(Asking):
+class Timetables(Unhurried):
     """Those who want something again and again."""
 
-    turning = frozenset()
+    name = "timetables"
 
-    def __init__(
-        self,
-        seed: int,
-        scene: Scene,
-        record: Callable[[Record], None],
-        monitor: psycopg.Connection[Any],
-    ) -> None:
-        super().__init__(seed, "timetables", 0, record)
-        self._scene = scene
+    def _begin(self) -> None:
         self._made: list[Timetable] = []
 
     async def live(self, days: float) -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import psycopg
-
-from tests.history import Record, Violation
-from tests.simulation.asking import Asking
+from tests.history import Violation
+from tests.simulation.asking import Unhurried
 from tests.simulation.callers import LOSSES
 from tests.simulation.ending import Ending
 from tests.simulation.process import Process
-from tests.simulation.scene import Scene
 from timebell.web.api import api_of
 from timebell.web.surface import Surface, surface_of
 from timebell.web.v1 import ALL
@@ -49,20 +46,12 @@ async def _no_complaints() -> list[str]:
     return []
 
 
-class Clients(Asking):
+class Clients(Unhurried):
     """Those who ask over HTTP."""
 
-    turning = frozenset()
+    name = "clients"
 
-    def __init__(
-        self,
-        seed: int,
-        scene: Scene,
-        record: Callable[[Record], None],
-        monitor: psycopg.Connection[Any],
-    ) -> None:
-        super().__init__(seed, "clients", 0, record)
-        self._scene = scene
+    def _begin(self) -> None:
         self._secret = ""
         self._orders: list[Order] = []
         self._going: dict[asyncio.Task[Any], None] = {}
