@@ -256,7 +256,7 @@ PLANTED = [
     ),
     Planted(
         name="doubt-called-sent",
-        file="apps/meetings/migrations/0005_expand_reminders_in_part.sql",
+        file="apps/meetings/migrations/0004_expand_reminders_not_sent.sql",
         old="v.state IN ('sent', 'delivered', 'suppressed'))",
         new="v.state IN ('sent', 'delivered', 'suppressed', 'uncertain'))",
         why="A reminder of which nobody knows whether it arrived is shown as sent.",
@@ -266,7 +266,7 @@ PLANTED = [
     ),
     Planted(
         name="sent-by-the-inbox-alone",
-        file="apps/meetings/migrations/0005_expand_reminders_in_part.sql",
+        file="apps/meetings/migrations/0004_expand_reminders_not_sent.sql",
         old="        WHEN j.state = 'cancelled' THEN 'cancelled'\n",
         new="",
         why="A reminder whose mail was called off is shown as sent, or as failed.",
