@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all test-postgres faults mutants packages lint style format bench lock sbom clean
+.PHONY: help up test test-all test-postgres faults mutants packages fuzzer lint style format bench lock sbom clean
 
 # What was compiled is kept, whatever the environment says: the tests start some hundred processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -38,7 +38,7 @@ endef
 test: ## Run the checks and every test that is not slow
 	$(call TESTS,-m "not slow")
 
-test-all: ## Run the checks and every test, the slow ones too
+test-all: fuzzer ## Run the checks and every test, the slow ones too
 	$(call TESTS)
 
 # The versions that are promised besides the one of the wheel, as far as Debian has them. None is started as a service:
@@ -100,6 +100,12 @@ packages: ## Install the Debian packages that some tests need (root only)
 		$$install >/dev/null 2>&1 || { $$apt update && $$install; } >/dev/null 2>&1 && exit 0; \
 	fi; \
 	echo "Tests that need these are skipped; install as root:$$missing" >&2
+
+# As with the packages, whoever cannot have it goes without. What is built from sources would need a compiler.
+fuzzer: $(READY) ## Install the fuzzer that one slow test needs
+	@$(BIN)/python -c "import atheris" 2>/dev/null || \
+		$(PIP) install --quiet --no-deps --only-binary :all: --require-hashes -r tests/fuzzer.lock 2>/dev/null || \
+		echo "The test that needs atheris is skipped: it could not be installed" >&2
 
 lint: style ## Run the checks alone
 	$(BIN)/mypy

@@ -1,4 +1,8 @@
-"""The EventSource of the reference, as it stands there, in Node and in Chromium: every message once, come what may."""
+"""The EventSource of the reference, as it stands there, in Node and in Chromium: every message once, come what may.
+
+`make packages` brings Chromium. Node needs packages from the registry of npm besides: where one of the two is missing
+its half is skipped. No requirement rests on it.
+"""
 
 from __future__ import annotations
 

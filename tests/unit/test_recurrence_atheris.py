@@ -1,4 +1,7 @@
-"""Texts that an engine led by coverage makes up, where atheris is installed; hypothesis makes up the others.
+"""Texts that an engine led by coverage makes up; hypothesis makes up the others.
+
+It needs atheris, which `make fuzzer` installs and `make test-all` with it, where there is a wheel for the machine. No
+requirement rests on it: whoever has none is left with hypothesis.
 
 By hand, for as long as you like: `python -m tests.unit.test_recurrence_atheris -max_total_time=600`.
 """
@@ -81,7 +84,7 @@ def main() -> None:
 
 @pytest.mark.slow
 def test_no_text_that_atheris_finds_is_answered_badly() -> None:
-    pytest.importorskip("atheris", reason="atheris is not installed")
+    pytest.importorskip("atheris", reason="atheris is not installed; `make fuzzer` installs it")
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.test_recurrence_atheris", f"-runs={RUNS}", "-seed=1"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
