@@ -288,4 +288,12 @@ PLANTED = [
         why="A tenant resumes what another one, or the operator, has paused.",
         tests=("tests/shape/test_tenants_named.py", "tests/engine/test_pause.py"),
     ),
+    Planted(
+        name="agenda-of-another-tenant",
+        file="kernel/sql/read_agenda.sql",
+        old="WHERE tenant = :tenant::text AND subject",
+        new="WHERE (tenant = :tenant::text OR true) AND subject",
+        why="Without a wall in the database a tenant's agenda withdraws what another's subject of the same name owes.",
+        tests=("tests/store/test_agenda.py::test_another_tenant_has_an_agenda_of_its_own",),
+    ),
 ]
