@@ -31,6 +31,8 @@ NOT_THROUGH_A_POOLER = {
     "test_wakeups.py": _LISTENS,
     "test_who_stays_hears_at_once_that_a_node_has_come_or_gone": _LISTENS,
     "test_a_transaction_that_the_server_ends_for_being_idle_is_a_failed_attempt": "sets a limit on its connections",
+    "test_every_read_works_where_nothing_can_be_written": "gives a role a setting that a connection reads once",
+    "test_plans_are_made_again_when_they_are_old": "counts the plans of one connection",
     "test_connecting.py": "looks at the connections themselves",
     "test_a_database_is_made_in_a_tenth_of_a_second": "is about the server's speed",
 }
