@@ -265,11 +265,14 @@ async def test_a_node_that_died_lately_of_nothing_known_speaks_for_whoever_was_a
     assert await last_life.end_on(await last_life.node()) == state
 
 
-async def test_a_life_whose_process_goes_on_counts_against_nobody(
-    cluster: Cluster, owner: Owner, last_life: LastLife
+@pytest.mark.parametrize(("starts", "state"), [(9, "done"), (10, "dead")])
+async def test_a_life_whose_process_goes_on_counts_against_nobody_but_who_never_ends(
+    cluster: Cluster, owner: Owner, last_life: LastLife, starts: int, state: str
 ) -> None:
+    """A handler that stops the loop for longer than a lease does so each time, and nobody accepts what it did."""
     first = await last_life.node()
     await last_life.begin_on(first)
+    await owner.rows("UPDATE timebell.jobs SET attempt = $1", starts)
     second = await last_life.node()
     lost = first.incarnation
     await cluster.kill(first)
@@ -278,7 +281,7 @@ async def test_a_life_whose_process_goes_on_counts_against_nobody(
         lost,
         second.incarnation,
     )
-    assert await last_life.end_on(second) == "done"
+    assert await last_life.end_on(second) == state
 
 
 async def test_who_lost_its_own_lease_says_of_nobody_that_it_was_killed(

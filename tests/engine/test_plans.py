@@ -27,6 +27,15 @@ LOOKUPS = {"read_due": 512, "read_next_due": 512, "unpark_jobs": 256}
 LOOKUPS_OF_OTHERS = 100
 PAGES_A_LOOKUP = 5
 
+BLAME = {
+    "are_marked": [True] * 20,
+    "is_blind": False,
+    "alone_from": 2,
+    "crashes_max": 5,
+    "starts_max": 20,
+    "unproven_starts_max": 10,
+}
+
 
 def pages_max(name: str) -> int:
     """What a statement may touch by its index. A walk would touch more each day; these bounds do not grow."""
@@ -102,8 +111,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
         cursors=None,
         started_ats=None,
     )
-    told = {"are_marked": [True] * 20, "is_blind": False, "alone_from": 2, "crashes_max": 5, "starts_max": 20}
-    lost = {name: fence[name] for name in ("slots", "epochs", "incarnation")} | told
+    lost = {name: fence[name] for name in ("slots", "epochs", "incarnation")} | BLAME
     places = [(slot, lane) for slot in range(256) for lane in (0, 1)]
     return {
         "read_due": {

@@ -12,7 +12,7 @@ from timebell.db.queries import load_queries
 from timebell.kernel.statements import Columns, Statements
 from timebell.rules.rate import STRETCH
 from timebell.rules.sharing import PERMITS_OUTLIVE_SECONDS
-from timebell.rules.suspicion import ALONE_FROM, CRASHES_MAX, STARTS_MAX
+from timebell.rules.suspicion import ALONE_FROM, CRASHES_MAX, STARTS_MAX, UNPROVEN_STARTS_MAX
 
 # Whoever acts on slots of its own alone need not say that it visits none.
 _NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
@@ -208,6 +208,7 @@ class EngineStore(Statements):
             alone_from=ALONE_FROM,
             crashes_max=CRASHES_MAX,
             starts_max=STARTS_MAX,
+            unproven_starts_max=UNPROVEN_STARTS_MAX,
         )
 
     async def acquit(self, session: Session, *, ids: list[UUID]) -> None:

@@ -12,6 +12,9 @@ ALONE_FROM = 2
 CRASHES_MAX = ALONE_FROM + 3
 # However many nodes die of something else: a killer must not go on for ever among them.
 STARTS_MAX = 20
+# Nor among crashes that prove nothing: a handler that stops the loop of its process for longer than a lease never comes
+# to an end, and its process lives on each time.
+UNPROVEN_STARTS_MAX = 10
 
 
 def must_be_alone(crash_count: int) -> bool:

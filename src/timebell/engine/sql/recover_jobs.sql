@@ -1,8 +1,9 @@
 -- Jobs that a node had started when it died: nobody knows how far they came. They return, counted as crashed with it;
--- at most once where that proves nothing, because the process lives on or whoever looks was cut off itself. The last
--- crash, after which a job is taken for the cause, counts where it was alone in enough deaths: three, and one for each
--- of the last ten minutes that no job explains. Of those it may have had a part in one where its starts are not marked.
--- One that was begun too often is not waited for. What a caller holds is left for the next look.
+-- at most once where that proves nothing, because the process lives on or whoever looks was cut off itself, unless it
+-- was begun too often for a job that ever ends. The last crash, after which a job is taken for the cause, counts where
+-- it was alone in enough deaths: three, and one for each of the last ten minutes that no job explains. Of those it may
+-- have had a part in one where its starts are not marked. One that was begun too often is not waited for. What a caller
+-- holds is left for the next look.
 WITH lost AS MATERIALIZED (
     SELECT f.id, f.started_by, p.is_proof, p.is_proof AND f.crash_count >= :alone_from::smallint AS was_alone,
         (SELECT count(*) FROM timebell.suspects s
@@ -23,6 +24,7 @@ WITH lost AS MATERIALIZED (
         WHEN l.is_proof AND (j.crash_count + 1 < :crashes_max::smallint OR j.attempt >= :starts_max::integer
             OR l.alone_count + 1 >= :crashes_max::smallint - :alone_from::smallint + greatest(0, l.foreign_count))
             THEN j.crash_count + 1
+        WHEN NOT l.is_proof AND j.attempt >= :unproven_starts_max::integer THEN j.crash_count + 1
         ELSE j.crash_count END
     FROM lost l
     WHERE l.id = j.id AND j.id = ANY(ARRAY(
