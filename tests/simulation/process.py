@@ -193,7 +193,7 @@ class Process:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Let something go on as part of this process."""
-        made = self.wire.loop.create_task(work, context=self.context)
+        made = self.wire.loop.create_task(work, context=self.context.copy())
         made.add_done_callback(self.wire.loop.note_end, context=self.wire.nobody)
         return made
 
