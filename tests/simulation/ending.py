@@ -30,8 +30,9 @@ class Change(Protocol):
     @property
     def ends_at(self) -> datetime: ...
 
-    def may_refuse(self, guard: str, person: str) -> bool:
-        """Whether from then on the guard may say of what is told to a person that it is not so any more."""
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing may be owed about it from then on."""
         ...
 
 

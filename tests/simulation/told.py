@@ -117,10 +117,11 @@ def _sort(notes: Mapping[str, Note], ending: Ending) -> None:
             notes[call.job_id].calls.append(call)
     # What changed an agenda: a plan that was stated, or what somebody did about what an app knows of.
     plans: dict[str | None, list[Record | Change]] = defaultdict(list)
-    changes: dict[str | None, list[Change]] = defaultdict(list)
+    endings: dict[str | None, list[Change]] = defaultdict(list)
     for change in ending.changes:
         plans[change.subject].append(change)
-        changes[change.subject].append(change)
+        if change.is_ending:
+            endings[change.subject].append(change)
     for record in ending.history:
         if record.op == "plan":
             plans[record.key].append(record)
@@ -136,9 +137,7 @@ def _sort(notes: Mapping[str, Note], ending: Ending) -> None:
         if record.op == "cancel" and record.answer == "cancelled" and record.answered_at:
             note.withdrawn_at = min(note.withdrawn_at or record.answered_at, record.answered_at)
     for note in notes.values():
-        if note.guard is not None:
-            about = changes[note.subject]
-            note.endings = [each for each in about if each.may_refuse(note.guard, note.person)]
+        note.endings = endings[note.subject]
         over_at = None if note.final is None else note.final.answered_at
         if note.final is not None and note.final.state == "withdrawn" and over_at is not None:
             # It counts from when the plan that left it out began; the answer came later, and is what somebody heard.
@@ -254,7 +253,7 @@ def _is_explained(note: Note, channels: Sequence[str], ending: Ending) -> bool:
         or any(each.channel in channels and not each.is_sent for each in note.calls)
         or is_night
         or (note.reason == "capped" and note.expires_at is not None and over_at < note.expires_at)
-        or any(each.invoked_at <= over_at for each in note.endings)
+        or (note.guard is not None and any(each.invoked_at <= over_at for each in note.endings))
         or (
             note.expires_at is not None
             and over_at >= note.expires_at

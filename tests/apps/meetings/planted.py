@@ -7,7 +7,6 @@ from tests.mutants.planted import Planted
 _TWIN = ("tests/apps/meetings/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",)
 _LIFE = ("tests/apps/meetings/test_lifecycle.py",)
 _HOLDS = ("tests/apps/meetings/test_holds.py",)
-_NOTICES = ("tests/apps/meetings/test_notices.py",)
 _PUSHED = (
     "tests/apps/meetings/test_reminding.py::test_a_reminder_is_pushed_and_in_demo_mode_nothing_leaves",
 )
@@ -187,38 +186,6 @@ PLANTED = [
         new="return True",
         why="Somebody is reminded of a time at which the meeting is not.",
         tests=("tests/apps/meetings/test_reminding.py", "tests/apps/meetings/test_races.py"),
-    ),
-    Planted(
-        name="asked-for-what-was-called-off",
-        file="apps/meetings/notices.py",
-        old="    PROPOSED: IS_ASKED,\n",
-        new="",
-        why="A proposal that was put off comes after the news that it was called off.",
-        tests=_NOTICES,
-    ),
-    Planted(
-        name="agreed-after-it-was-called-off",
-        file="apps/meetings/guards.py",
-        old='meeting.status in ("accepted", "completed") and _has(meeting, job)',
-        new="_has(meeting, job)",
-        why="That a meeting is on is told after it was cancelled.",
-        tests=_NOTICES,
-    ),
-    Planted(
-        name="added-after-all",
-        file="apps/meetings/notices.py",
-        old="    ADDED: TAKES_PART,\n",
-        new="",
-        why="Who was removed is told afterwards to take part.",
-        tests=_NOTICES,
-    ),
-    Planted(
-        name="removed-after-all",
-        file="apps/meetings/notices.py",
-        old="    REMOVED: TAKES_NO_PART,\n",
-        new="",
-        why="Who was added again is told afterwards to take no part.",
-        tests=_NOTICES,
     ),
     Planted(
         name="spans-that-touch-are-two",

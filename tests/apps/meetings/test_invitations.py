@@ -54,7 +54,6 @@ async def test_a_meeting_that_was_moved_three_times_is_one_entry(office: Office)
     meeting = await office.accepted()
     root, organizer = meeting["id"], "mailto:ada@example.org"
     for round in range(1, 4):
-        await office.bench.run_due()
         start = START + round * DAY
         mover, other = (office.bob, office.ada) if round % 2 else (office.ada, office.bob)
         child = await office.reschedule(meeting["id"], start, person=mover)
@@ -76,7 +75,6 @@ async def test_a_meeting_that_was_moved_three_times_is_one_entry(office: Office)
 
 async def test_what_does_not_take_place_is_taken_out(office: Office) -> None:
     meeting = await office.accepted()
-    await office.bench.run_due()
     done(await office.transit(office.ada, meeting["id"], "cancel", {"reason": "ill"}))
     taken = await invitations(office, office.bob)
     program = Program()

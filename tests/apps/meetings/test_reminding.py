@@ -444,7 +444,6 @@ async def test_each_reads_it_on_their_own_clock_and_in_their_own_language(
     }
     async with open_office(meetings_database, [mail], people=people) as office:
         row = await office.propose(participants=[office.bob], location="Raum 4")
-        await office.bench.run_due()
         await office.accept(row["id"])
         await office.bench.advance(to=START - DAY)
         told = {(p.address, p.content.subject): p.content.text for p in mail.parcels}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timebell.apps.meetings import handlers
 from timebell.apps.meetings.busy import RELEASE_HOLD
-from timebell.apps.meetings.guards import GUARDS
+from timebell.apps.meetings.guards import IS_ON, is_on
 from timebell.apps.meetings.holds import release_hold
 from timebell.apps.meetings.imports import READ_CALENDAR
 from timebell.apps.meetings.service import COMPLETE, REPLAN
@@ -24,7 +24,7 @@ APP = App(
         READ_CALENDAR: Handler(run=handlers.read_calendar, mode="external", queue=CALENDARS),
         RELEASE_HOLD: Handler(run=release_hold, mode="transactional", queue=QUEUE),
     },
-    guards=GUARDS,
+    guards={IS_ON: is_on},
     queues=[Queue(name=QUEUE), Queue(name=CALENDARS)],
     routes="timebell.apps.meetings.routes",
     on_declare=ship,

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from timebell.apps.meetings.guards import IS_AGREED, IS_ASKED, IS_ON, TAKES_NO_PART, TAKES_PART
+from timebell.apps.meetings.guards import IS_ON
 from timebell.apps.meetings.models import Meeting, MeetingSettings, Slot
 from timebell.apps.meetings.rules import Plan, Reminder, lead_of
-from timebell.apps.meetings.templates import ACCEPTED, ADDED, PROPOSED, REMINDER, REMOVED
+from timebell.apps.meetings.templates import REMINDER
 from timebell.kernel import AgendaDiff
 from timebell.notify import Route, Tell
 
@@ -18,14 +18,6 @@ from timebell.notify import Route, Tell
 ROUTE: Final = Route(first="preferred", also=("inbox",))
 # What comes so shortly before the start is of no use after quiet hours.
 _CANNOT_WAIT: Final = 60
-# What is told late may not be so any more, and may come after the news of that. The end of a meeting stays true; and
-# what tells of another in its place takes the old one out of calendars too, whatever became of the new one.
-_GUARDS: Final = {
-    PROPOSED: IS_ASKED,
-    ACCEPTED: IS_AGREED,
-    ADDED: TAKES_PART,
-    REMOVED: TAKES_NO_PART,
-}
 
 Asked = tuple[Tell, Mapping[str, Any]]
 
@@ -56,7 +48,6 @@ def notices(
             context=context,
             channels=ROUTE,
             subject=meeting.subject,
-            guard=_GUARDS.get(template),
             correlation_id=correlation_id,
         )
         for recipient in recipients

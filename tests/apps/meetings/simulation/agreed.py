@@ -109,18 +109,9 @@ class Turn:
         """The latest instant at which it may have taken effect."""
         return self.answered_at or NEVER
 
-    def may_refuse(self, guard: str, person: str) -> bool:
-        """What is told of a meeting is not so any more where it left the state, or the person left it; of a removal,
-        where the person came back."""
-        if self.answer not in ("done", None):
-            return False
-        if guard == "meetings.takes_no_part":
-            return self.verb == "add" and person in self.others
-        return (
-            self.verb in _LEAVES
-            or (self.verb == "remove" and person in self.others)
-            or (self.verb == "accept" and guard == "meetings.is_asked")
-        )
+    @property
+    def is_ending(self) -> bool:
+        return self.verb in _LEAVES and self.answer in ("done", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
