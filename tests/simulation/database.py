@@ -126,15 +126,15 @@ class SimulatedConnection(asyncpg.Connection):
         if self.idle is not None:
             self.idle.cancel()
             self.idle = None
-        try:
-            return await self.wire.carry(
-                name, self.life, perform, connection=self, arguments=arguments, lock_seconds=lock_seconds
-            )
-        finally:
-            if not self.is_closed() and self.is_in_transaction():
-                self.idle = self.wire.loop.call_later(
-                    IDLE_SECONDS, self.wire.cut, self, context=self.wire.nobody
-                )
+        return await self.wire.carry(
+            name, self.life, perform, connection=self, arguments=arguments, lock_seconds=lock_seconds
+        )
+
+    def rest(self) -> None:
+        """The server has answered and waits for the next statement, be its client frozen by now: not for ever, inside a
+        transaction."""
+        if not self.is_closed() and self.is_in_transaction():
+            self.idle = self.wire.loop.call_later(IDLE_SECONDS, self.wire.cut, self, context=self.wire.nobody)
 
     def _arguments(
         self, name: str, parameters: tuple[str, ...], given: tuple[Any, ...], is_patient: bool

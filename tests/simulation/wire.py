@@ -197,6 +197,8 @@ class Wire:
 
     def _deliver(self, statement: Statement) -> None:
         assert statement.io is not None
+        if statement.connection is not None:
+            statement.connection.rest()
         error = statement.io.exception()
         answer = None if error is not None else statement.io.result()
         told: object = len(answer) if isinstance(answer, list) else ""
