@@ -201,6 +201,14 @@ PLANTED = [
         tests=_ENDS,
     ),
     Planted(
+        name="recover-stops-the-loop-for-ever",
+        file="engine/sql/recover_jobs.sql",
+        old="j.attempt >= :unproven_starts_max::integer",
+        new="j.attempt >= 1000 * :unproven_starts_max::integer",
+        why="A handler that stops the loop for longer than a lease goes from node to node without end.",
+        tests=("tests/engine/test_outside_kills.py",),
+    ),
+    Planted(
         name="lease-renewed-after-its-end",
         file="engine/sql/renew_node.sql",
         old=" AND lease_until > coalesce(:lease_now::timestamptz, now())\n",

@@ -131,8 +131,8 @@ class SimulatedConnection(asyncpg.Connection):
         )
 
     def rest(self) -> None:
-        """The server has answered and waits for the next statement, be its client frozen by now: not for ever, inside a
-        transaction."""
+        """The server has answered. Inside a transaction it does not wait for ever for the next statement, be its client
+        frozen by now."""
         if not self.is_closed() and self.is_in_transaction():
             self.idle = self.wire.loop.call_later(IDLE_SECONDS, self.wire.cut, self, context=self.wire.nobody)
 

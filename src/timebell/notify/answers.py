@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 from timebell.notify.models import Check, Policy
 from timebell.notify.provider import Answer, Handover, Provider, Rejected, Sent, Unavailable, Uncertain
@@ -18,8 +18,6 @@ _WAY_GIVEN: Final = timedelta(seconds=5)
 
 # A call that was given up before anything had been handed over.
 NOT_SENT: Final = Unavailable(reason="not_sent", error_class="unavailable", about="nobody")
-
-Result = TypeVar("Result")
 
 
 async def within(deadline: timedelta, call: Awaitable[Answer], handover: Handover | None = None) -> Answer:
