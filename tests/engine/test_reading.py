@@ -318,3 +318,30 @@ async def test_a_backlog_that_may_not_run_keeps_nobody_waiting(cluster: Cluster,
     await node.turn()
     assert last.id in ran.ids
     assert len(ran.ids) < 10
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_tenant_at_its_share_is_read_as_it_is_worked_off(cluster: Cluster) -> None:
+    """It waits for one of its own places, and those come free all the time: nothing else is to be read meanwhile."""
+    may_end = asyncio.Event()
+    begun: list[str] = []
+
+    async def act(job: Job) -> None:
+        begun.append(job.queue)
+        await may_end.wait()
+
+    app = App(name="t", handlers={"t.act": Handler(run=act, mode="plain")})
+    node = await cluster.node([app], concurrency=8, tenant_share=0.5)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(200)])
+    worker = node.engine.worker
+    await node.passes_until(lambda: len(begun) == 4 and not worker.background.going_on)
+    reads = node.stage.counts["read_due"]
+    for _ in range(5):
+        await node.engine._pass(0.01)
+    assert node.stage.counts["read_due"] == reads
+    cluster.clock.move(timedelta(seconds=0.1))
+    await node.passes_until(lambda: len(worker.held) == 196)
+    may_end.set()
+    await node.turn()
+    assert len(begun) == 200

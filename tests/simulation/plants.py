@@ -250,8 +250,8 @@ def _finish_first() -> Planted:
                 )
         return await original(self, running, job)
 
-    original = executor.Executor._run
-    return patch.object(executor.Executor, "_run", run)
+    original = executor.Executor._call
+    return patch.object(executor.Executor, "_call", run)
 
 
 @_plant("effect and end are two transactions", "duplicated", "after_cancel")

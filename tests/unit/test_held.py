@@ -495,19 +495,41 @@ def test_marks_leave_with_their_slots() -> None:
 
 
 def test_payloads_are_held_up_to_their_bytes_and_the_others_left_in_the_table() -> None:
-    held = make(bytes_max=101_000)
+    held = make(bytes_max=41_000)
     for _ in range(20):
-        held.accept(row(payload="x" * 6_000, cursor="y" * 4_000, has_cursor=True))
+        held.accept(row(payload="x" * 2_500, cursor="y" * 1_500, has_cursor=True))
     first = choose(held, 10)
     assert Counter(entry.is_left_behind for entry in first) == {False: 10}
-    assert all(held.accept(row(payload="x" * 10_000)) for _ in range(10))
+    assert all(held.accept(row(payload="x" * 4_000)) for _ in range(10))
     rest = choose(held)
     assert Counter(entry.is_left_behind for entry in rest) == {True: 10, False: 10}
     assert [entry.row["payload"] for entry in rest if entry.is_left_behind] == [None] * 10
 
 
 def test_a_wide_letter_makes_all_letters_wide() -> None:
-    held = make(bytes_max=40_000)
-    held.accept(row(payload="x" * 9_999 + "\N{BELL}"))
-    held.accept(row(payload="x" * 39_900))
+    held = make(bytes_max=4_000)
+    held.accept(row(payload="x" * 999 + "\N{BELL}"))
+    held.accept(row(payload="x" * 3_900))
     assert [entry.is_left_behind for entry in choose(held)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("payload", "cursor", "has_cursor", "is_left_behind"),
+    [
+        ("x" * 4_000, None, False, False),
+        ("x" * 4_001, None, False, True),
+        (None, None, False, True),
+        ("{}", "y" * 4_000, True, False),
+        ("{}", "y" * 4_001, True, True),
+        ("{}", None, True, True),
+    ],
+)
+def test_what_was_not_read_whole_is_read_before_it_runs(
+    payload: str | None, cursor: str | None, has_cursor: bool, is_left_behind: bool
+) -> None:
+    held = make()
+    held.accept(row(payload=payload, cursor=cursor, has_cursor=has_cursor))
+    (entry,) = choose(held)
+    assert entry.is_left_behind is is_left_behind
+    if is_left_behind:
+        assert (entry.row["payload"], entry.row["cursor"]) == (None, None)

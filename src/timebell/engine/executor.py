@@ -81,7 +81,7 @@ class Executor:
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
         )
         # Asked once: it stands in the way of every job.
-        self._is_traced = is_traced()
+        self._run = self._traced if is_traced() else self._call
         self.thread_count = settings.threads
         self._threads = Threads(settings.threads)
         self._limits = limits
@@ -252,9 +252,7 @@ class Executor:
             return Retry(f"guard {name}: {describe(error)}")
         return None if wanted else Cancel(f"the guard {name} said no")
 
-    async def _run(self, running: Running, job: Job) -> Outcome | None:
-        if not self._is_traced:
-            return await self._call(running, job)
+    async def _traced(self, running: Running, job: Job) -> Outcome | None:
         about: dict[str, str | int] = {"timebell.job_id": str(job.id), "timebell.queue": job.queue}
         about["timebell.attempt"] = job.attempt
         if job.correlation_id is not None:

@@ -20,6 +20,10 @@ from timebell.kernel.app import Handler
 from timebell.kernel.destinations import Call
 
 Position = tuple[datetime, UUID]
+# A read sends a character more of a payload or cursor that is longer.
+_CHARACTERS_MAX = 4_000
+# What takes up so little is bounded by how many jobs are held, and not counted.
+_FEW_CHARACTERS = 256
 
 
 class Enclosure(Protocol):
@@ -146,7 +150,9 @@ class Held:
         self._seen[id] = entry.version
         self._counts[pair] = count + 1
         self._total += 1
-        self._keep_contents(entry)
+        payload = row["payload"]
+        if payload is None or len(payload) > _FEW_CHARACTERS or row["has_cursor"]:
+            self._keep_contents(entry)
         self._waiting[id] = entry
         if entry.run_at <= self._due_until:
             self._pile_up(self._order, entry)
@@ -158,16 +164,16 @@ class Held:
         """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
         row = entry.row
         payload, cursor = row["payload"], row["cursor"]
-        size = 0 if payload is None else getsizeof(payload)
-        if cursor is not None:
-            size += getsizeof(cursor)
-        if self._bytes + size > self._bytes_max:
-            entry.row = {**row, "payload": None, "cursor": None}
-            entry.is_left_behind = True
-        else:
+        is_whole = payload is not None and len(payload) <= _CHARACTERS_MAX
+        if is_whole and row["has_cursor"]:
+            is_whole = cursor is not None and len(cursor) <= _CHARACTERS_MAX
+        size = getsizeof(payload) + (0 if cursor is None else getsizeof(cursor))
+        if is_whole and self._bytes + size <= self._bytes_max:
             entry.contents_bytes = size
             self._bytes += size
-            entry.is_left_behind = payload is None or (cursor is None and row["has_cursor"])
+        else:
+            entry.row = {**row, "payload": None, "cursor": None}
+            entry.is_left_behind = True
 
     def leave_behind(self, pair: Pair, place: tuple[int, int], mark: Position) -> None:
         """Remember where to read on once the pair has room again."""

@@ -81,7 +81,9 @@ class Limits:
         self._node = node
         self._timekeeper = timekeeper
         self._queues: dict[str, QueueLimit] = {}
-        # The queues that have a rate. Each job is looked for here, so it is not asked for but looked at.
+        # The queues that have a limit, and those that have a rate. Each job is looked for here, so it is not asked for
+        # but looked at.
+        self.limited = self._queues.keys()
         self.paced: set[str] = set()
         self._read_at = float("-inf")
         self._on_wait = on_wait

@@ -29,6 +29,9 @@ from timebell.kernel.destinations import Destinations
 from timebell.kernel.kinds_alive import KindsAlive
 from timebell.rules.suspicion import is_cause, must_be_alone
 
+# While so many statements mark starts, what else is to be marked gathers for the next one. One for each job would cost
+# many times what the job does, and jobs that end one by one let others begin one by one.
+_MARKS_MAX = 2
 _CAUTIOUS_MAX = 16
 _SUSPECTS_MAX = 4
 
@@ -83,6 +86,8 @@ class Starter:
         self._solitude = Solitude(timekeeper.monotonic, held.is_waiting)
         self._admitted_count = 0
         self._fresh_since = 0.0
+        self._unmarked: list[Entry] = []
+        self._held_up_count = 0
         self.marking_count = 0
         self.is_stopping = False
 
@@ -157,7 +162,8 @@ class Starter:
             self._route(entry, now, marked)
         if marked:
             self.marking_count += len(marked)
-            self._background.begin("start", lambda: self._start(marked), most=1_000_000)
+            self._unmarked += marked
+            self._mark_gathered()
 
     def _route(self, entry: Entry, now: datetime, marked: list[Entry]) -> None:
         handler = entry.handler
@@ -172,7 +178,7 @@ class Starter:
             self._leave(entry)
             self._settler.add(ending)
             return
-        is_permitted = self._limits.started(entry)
+        is_permitted = entry.pair[1] in self._limits.limited and self._limits.started(entry)
         if self._must_mark(entry, handler):
             marked.append(entry)
         else:
@@ -201,8 +207,10 @@ class Starter:
 
     def ended(self, entry: Entry) -> None:
         """The attempt is over, or never began: its limits and its place are free again."""
-        self._limits.ended(entry)
-        self._places.leave(entry.pair[0])
+        tenant, queue = entry.pair
+        if queue in self._limits.limited:
+            self._limits.ended(entry)
+        self._places.leave(tenant)
         if entry.enclosure is not None:
             self._leave(entry)
 
@@ -220,19 +228,41 @@ class Starter:
             entry.enclosure.leave(entry)
             entry.enclosure = None
 
+    def _mark_gathered(self) -> None:
+        if self._unmarked:
+            most = _MARKS_MAX + self._held_up_count
+            self._background.begin("start", self._start_unmarked, most=most)
+
+    async def _start_unmarked(self) -> None:
+        """Mark what has gathered, until nothing has."""
+        try:
+            while self._unmarked:
+                entries, self._unmarked = self._unmarked, []
+                await self._start(entries)
+        except Exception:
+            # Nobody would come for these before more are to be marked.
+            entries, self._unmarked = self._unmarked, []
+            self.marking_count -= len(entries)
+            for entry in entries:
+                self._give_up(entry)
+            raise
+
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""
         unasked, passed = deque(entries), list[Entry]()
         try:
             while unasked:
-                if await self._passes(unasked[0]):
-                    passed.append(unasked[0])
+                entry = unasked[0]
+                destination = self._executor.destination(self._registry.handler(entry.row["kind"]), entry)
+                if destination is None or await self._passes(entry, destination):
+                    passed.append(entry)
                 unasked.popleft()
             while passed:
                 group = _same_start(passed)
                 begun = await self._mark(group)
+                now = self._timekeeper.now()
                 for entry in group:
-                    self._begin_marked(entry, begun.get(entry.id))
+                    self._begin_marked(entry, begun.get(entry.id), now)
                 marked = set(group)
                 passed = [entry for entry in passed if entry not in marked]
         except Exception:
@@ -244,19 +274,15 @@ class Starter:
         finally:
             self.marking_count -= len(entries)
 
-    def _begin_marked(self, entry: Entry, version: int | None) -> None:
-        if version is None or self.is_stopping:
+    def _begin_marked(self, entry: Entry, version: int | None, now: datetime) -> None:
+        if version is None or self.is_stopping or entry.handler is None:
             self._give_up(entry)
         else:
-            handler = self._registry.handler(entry.row["kind"])
             if entry.enclosure is self._suspects:
                 self._suspects.begins(entry)
+            is_permitted = entry.pair[1] in self._limits.limited and self._limits.started(entry)
             self._attempts.launch(
-                entry,
-                handler,
-                self._timekeeper.now(),
-                marked_version=version,
-                is_permitted=self._limits.started(entry),
+                entry, entry.handler, now, marked_version=version, is_permitted=is_permitted
             )
 
     def _give_up(self, entry: Entry) -> None:
@@ -278,20 +304,24 @@ class Starter:
             if len(group) == 1:
                 group[0].may_be_marked = False
                 return {}
-            # Somebody's open transaction holds one of the rows; halve until only that one is left out.
+            # Somebody's open transaction holds one of the rows; halve until only that one is left out. That takes its
+            # time, and nobody else is to wait for it.
             half = len(group) // 2
-            return await self._mark(group[:half]) | await self._mark(group[half:])
+            self._held_up_count += 1
+            self._mark_gathered()
+            try:
+                return await self._mark(group[:half]) | await self._mark(group[half:])
+            finally:
+                self._held_up_count -= 1
         begun = {row["id"]: row["version"] for row in rows}
         for entry in group:
             entry.may_be_marked = entry.id in begun
         return begun
 
-    async def _passes(self, entry: Entry) -> bool:
+    async def _passes(self, entry: Entry, destination: str) -> bool:
         """Ask the breaker of what the job depends on; a job that is held waits without an attempt."""
-        handler = self._registry.handler(entry.row["kind"])
-        destination = self._executor.destination(handler, entry)
-        entry.call = None if destination is None else await self._destinations.ask(destination)
-        if entry.call is None or entry.call.held_until is None:
+        entry.call = await self._destinations.ask(destination)
+        if entry.call.held_until is None:
             return True
         # Spread over a second, so that what waited together does not come back together.
         until = entry.call.held_until + timedelta(seconds=self._chance.fraction())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -212,11 +212,19 @@ class Turns(Generic[Job]):
         self._suspect = Ring()
         self._everybody = Ring()
         # How many wait, by queue.
-        self._waiting: dict[str, int] = {}
+        self._waiting: defaultdict[str, int] = defaultdict(int)
         self._leads = Leads()
 
     def add(self, lane: int, pair: Pair, due: Due[Job]) -> None:
         tenant, queue = pair
+        try:
+            pile = self._lines[lane][tenant].piles[queue]
+        except KeyError:
+            pile = self._new_pile(lane, tenant, queue)
+        pile.push(due)
+        self._waiting[queue] += 1
+
+    def _new_pile(self, lane: int, tenant: str, queue: str) -> Pile[Job]:
         line = self._lines[lane].get(tenant)
         if line is None:
             line = self._lines[lane][tenant] = Line()
@@ -226,15 +234,11 @@ class Turns(Generic[Job]):
                 self._everybody.add(tenant)
             if lane == CRITICAL:
                 self._critical.add(tenant)
-        pile = line.piles.get(queue)
-        if pile is None:
-            pile = line.add(queue)
-        pile.push(due)
-        self._waiting[queue] = self._waiting.get(queue, 0) + 1
+        return line.add(queue)
 
     def counts(self) -> dict[str, int]:
         """How many wait, by queue."""
-        return self._waiting.copy()
+        return dict(self._waiting)
 
     def choose(self, round: Round[Job]) -> None:
         if self._waiting.keys() <= round.used_up:

@@ -29,6 +29,7 @@ from timebell.engine.reader import Reader
 from timebell.engine.recovery import recover
 from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
+from timebell.engine.stall import Stall
 from timebell.engine.starter import Starter
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
@@ -112,7 +113,7 @@ class Worker:
         )
         self._pauses: set[tuple[str, str]] = set()
         self._unpark = True
-        self._is_stalled = False
+        self._stall = Stall(timekeeper.monotonic)
         self._behind = Behind()
         node.serve(self)
         bell.wakeups.subscribe(self.hint)
@@ -143,7 +144,7 @@ class Worker:
 
     def _in_hand(self, ready: dict[str, int]) -> int:
         """How many jobs there are to go on with; none where those that are ready must wait for something else."""
-        if self._is_stalled:
+        if self._stall.is_one:
             return 0
         return sum(ready.values()) + len(self.attempts) + self._starter.marking_count
 
@@ -153,7 +154,7 @@ class Worker:
             return
         admit = self._admit if self._pauses else self._starter.admit
         chosen = self.held.choose(room, self._limits.budgets(now), admit, self._places)
-        self._is_stalled = not chosen
+        self._stall.note(has_begun=bool(chosen), is_busy=self._is_starting())
         parked = [entry for entry in chosen if self._is_paused(entry)] if self._pauses else []
         if parked:
             self._places.leave_all(entry.pair[0] for entry in parked)
