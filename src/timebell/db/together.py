@@ -50,7 +50,15 @@ class Together(Generic[Asked, Answered]):
         self._waiting.append((asked, answer))
         if self._current is None:
             self._current = asyncio.create_task(self._go_on())
+            self._current.add_done_callback(self._over)
         return answer
+
+    def _over(self, current: asyncio.Task[None]) -> None:
+        """Whoever is cancelled before the first step never takes one, and could not say so."""
+        if self._current is current:
+            self._current = None
+            self._end(self._waiting)
+            self._waiting.clear()
 
     async def _go_on(self) -> None:
         try:
