@@ -34,6 +34,8 @@ SELECT setval(c.oid::regclass, 1, false) FROM pg_class c JOIN pg_namespace n ON 
 WHERE c.relkind = 'S' AND n.nspname !~ '^(pg_|information_schema)'
 """
 _SLOTS = sql.Identifier("timebell", "slots")
+# Which tables were empty in each database before its first world.
+_EMPTY: dict[str, list[sql.Identifier]] = {}
 
 
 class Ground:
@@ -48,7 +50,8 @@ class Ground:
                 admin.execute(statement)
             tables = [sql.Identifier(*names) for names in admin.execute(_TABLES).fetchall()]
             filled = _filled(admin, tables)
-            self._tables = [each for each in tables if each not in filled]
+            # A world that broke leaves its rows behind, and they are not those of the beginning.
+            self._tables = _EMPTY.setdefault(database.url, [each for each in tables if each not in filled])
 
     def clear(self, admin: psycopg.Connection[Any]) -> None:
         """Every table as it was when the database had just been made, down to where its rows lie.

@@ -282,6 +282,9 @@ def run_seed(
             loop_bugs = run.loop.bugs
             run.close()
         except BaseException:
+            # Whatever broke may break this as well, and is what has to be told.
+            with suppress(Exception):
+                run.close()
             leave(database)
             raise
     return Result(

@@ -9,6 +9,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
+from tests.simulation import run
 from tests.simulation.run import run_seed
 from timebell.testing.database import TestDatabase
 
@@ -46,3 +49,19 @@ def test_a_seed_gives_the_same_trace_wherever_it_is_played(
     assert here.hash[:16] == there
     assert figures["faults"] >= 1, "a run without trouble is easily repeated"
     assert figures["blocked"] >= 1
+
+
+def test_a_world_that_broke_harms_no_other(
+    world_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves its rows behind, which the next one must not take for its own."""
+    before = run_seed(SEED, database=world_database, days=DAYS / 4)
+
+    def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run._Run, "check", broken)
+        with pytest.raises(ZeroDivisionError):
+            run_seed(SEED, database=world_database, days=DAYS / 4)
+    assert run_seed(SEED, database=world_database, days=DAYS / 4).hash == before.hash
