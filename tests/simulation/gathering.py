@@ -132,8 +132,7 @@ class Gathering(Asking):
         return [*self._ungathered(ending), *_over_the_cap(ending)] if self._scene.digests_a_day else []
 
     def _ungathered(self, ending: Ending) -> Iterator[Violation]:
-        """Each is in one digest, unless somebody took it back before, or faults used up its attempts. Whether a job may
-        be dead is asked of all of them alike."""
+        """Each is in one digest, unless somebody took it back before."""
         rows = ending.monitor.execute(_SHOWN, [GATHERED]).fetchall()
         shown: dict[str, list[datetime]] = {}
         for row in rows:
@@ -146,7 +145,7 @@ class Gathering(Asking):
             text = None
             if len(ats) > 1:
                 text = f"in {len(ats)} digests"
-            elif not ats and cancel is None and (final is None or final.state != "dead"):
+            elif not ats and cancel is None:
                 text = f"in no digest, and its job is {final and final.state}"
             elif ats and cancel is not None and cancel.answer == "cancelled" and ats[0] > cancel.ends_at:
                 text = f"told at {ats[0].isoformat()}, and withdrawn at {cancel.ends_at.isoformat()}"
