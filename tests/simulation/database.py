@@ -123,12 +123,16 @@ class SimulatedConnection(asyncpg.Connection):
         return await self._carry(_name_and_parameters(query)[0], perform, args, LOCK_SECONDS)
 
     async def _carry(self, name: str, perform: Any, arguments: Any, lock_seconds: float | None) -> Any:
-        if self.idle is not None:
-            self.idle.cancel()
-            self.idle = None
         return await self.wire.carry(
             name, self.life, perform, connection=self, arguments=arguments, lock_seconds=lock_seconds
         )
+
+    def stir(self) -> None:
+        """The server has the next statement. Until then it knows nothing of one that its client is about to send, and
+        may freeze over."""
+        if self.idle is not None:
+            self.idle.cancel()
+            self.idle = None
 
     def rest(self) -> None:
         """The server has answered. Inside a transaction it does not wait for ever for the next statement, be its client

@@ -41,6 +41,8 @@ ORDER BY i.title, i.seq
 _TOLD = frozenset({"sent", "delivered"})
 _SEEN = timedelta(seconds=SEEN_SECONDS)
 PREFERRED = ("email", "sms", "whatsapp")
+# What follows where one channel alone is named, and cannot be used.
+_INSTEAD = {"sms": ("sms", "email"), "whatsapp": ("whatsapp", "sms", "email")}
 _NOT_TOLD = frozenset({"failed", "skipped"})
 # What somebody is answered who takes back what is not over yet.
 _HEARD = frozenset({"cancelled", "too_late", "undecided"})
@@ -236,6 +238,8 @@ def _untold(note: Note, ending: Ending) -> Iterator[tuple[str, str]]:
 
 def _legs(route: Mapping[str, Any]) -> list[Sequence[str]]:
     first = PREFERRED if route["first"] == "preferred" else route["first"]
+    if len(first) == 1:
+        first = _INSTEAD.get(first[0], first)
     return [first, *([each] for each in route.get("also") or ())]
 
 

@@ -174,6 +174,8 @@ class Wire:
         # The next one happens later, if only by a microsecond.
         self.loop.now_us += 1
         statement.sent_at = time.monotonic()
+        if statement.connection is not None:
+            statement.connection.stir()
         statement.io = self.loop.create_task(_performed(statement.perform), context=self.nobody)
         statement.io.add_done_callback(lambda io: self._come_back(statement), context=self.nobody)
         self._go(statement)

@@ -4,6 +4,7 @@ whose turn it is, and their queues."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Handler, Queue
@@ -22,6 +23,11 @@ REPORTS_QUEUE = "notify.reports"
 TURNS_QUEUE = "notify.turns"
 # Those who wait for their turn have nobody else to call them.
 _FOR_LONG = RetryPolicy.of_delays((1.0, 5.0, 15.0), max_attempts=100)
+# What a provider is called for is rationed by the policy of its tenant. A run itself fails over what passes: a guard
+# that cannot look, a lock that is not had, a node that dies. It is given up after some two hours of that.
+_DELIVERING = RetryPolicy.exponential(
+    base=timedelta(seconds=1), ceiling=timedelta(minutes=15), max_attempts=20
+)
 
 
 def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = None) -> App:
@@ -33,7 +39,7 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
     return App(
         name="notify",
         handlers={
-            DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE),
+            DELIVER: Handler(run=Deliverer(providers), mode="external", queue=QUEUE, retry=_DELIVERING),
             APPLY_REPORTS: Handler(run=apply_reports, mode="plain", queue=REPORTS_QUEUE),
             TAKE_TURNS: Handler(run=take_turns, mode="transactional", queue=TURNS_QUEUE, retry=_FOR_LONG),
         },

@@ -18,7 +18,7 @@ from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
 from timebell.notify.calling import Caller, Stopped
 from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
 from timebell.notify.desk import Desk, Progress, Skipped
-from timebell.notify.digests import Digests
+from timebell.notify.digests import Digests, Left
 from timebell.notify.facts import Known, Tried, as_noted, known_of
 from timebell.notify.intents import Intent, as_due, intent_of
 from timebell.notify.models import Check
@@ -99,6 +99,8 @@ class _Run:
         self._sender = sender
         self._checks: list[Check] = []
         self._skipped: list[Skipped] = []
+        # A digest that it was in. As long as it waits it keeps to that, or it would join another.
+        self._left: UUID | None = None
 
     async def go(self, known: Known) -> Outcome:
         known = await self._sender.mend(known)
@@ -110,7 +112,9 @@ class _Run:
             self._checks += whole.checks
             return await self._end([whole], known.facts.now, known.tried)
         if self._intent.digest is not None:
-            return await self._join_digest(known.facts)
+            outcome = await self._join_digest(known.facts)
+            if outcome is not None:
+                return outcome
         return await self._tell(known)
 
     async def _ask_guard(self) -> Skip | Retry | None:
@@ -127,12 +131,18 @@ class _Run:
         check = Check(name="guard", verdict="refused", reason="guard_refused", detail={"guard": name})
         return Skip(reason="guard_refused", checks=(check,))
 
-    async def _join_digest(self, facts: Facts) -> Outcome:
-        """Its job goes on waiting, so that it can be cancelled until the digest closes and ends it."""
+    async def _join_digest(self, facts: Facts) -> Outcome | None:
+        """Its job goes on waiting, so that it can be cancelled until the digest closes and ends it. None where it is
+        to be told by itself after all."""
         assert facts.recipient is not None
         waiting = await self._digests.join(self._job, self._intent, facts.recipient, facts.now)
         if waiting is None:
             return Done()
+        if isinstance(waiting, Left):
+            self._left = waiting.digest_id
+            detail = {"digest_id": str(waiting.digest_id)}
+            self._checks.append(Check(name="left_digest", verdict="passed", detail=detail))
+            return None
         check = Check(
             name="digest",
             verdict="held",
@@ -261,7 +271,7 @@ class _Run:
         holds = [end for end in ends if isinstance(end, Hold)]
         if holds:
             first = min(holds, key=lambda hold: hold.until)
-            await self._note(_while_held(first.reason), now, held_until=first.until)
+            await self._note(_while_held(first.reason), now, held_until=first.until, digest_id=self._left)
             return Snooze(until=first.until, reason=first.reason, cursor=self._sender.cursor or None)
         parts = [
             Standing(end.state, end.reason) if isinstance(end, Skip) else end.standing

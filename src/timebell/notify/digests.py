@@ -4,7 +4,8 @@ Who is in a window is decided in the database. Joining one keeps it open until t
 waits for whoever is joining; so nothing is in two digests, and however many workers find that a window is missing, one
 of them makes it. Until it closes, each that joined is a job that waits, and can be cancelled, moved and withdrawn like
 any other. Those that still wait then are told with it, and their jobs end in the transaction that closes it; the others
-go their own way, and join the next one if they are still to be told.
+go their own way, and join the next one if they are still to be told. Where the job of the digest
+died before it could close, each is told by itself.
 """
 
 from __future__ import annotations
@@ -59,6 +60,13 @@ class Waiting:
         return _mark(self.digest_id)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A notification whose digest was given up before it closed, and which is therefore told by itself."""
+
+    digest_id: UUID
+
+
 class _Overtaken(Exception):
     """Somebody else was faster, so it has to be looked at again; or nobody is going to tell the digest, `untold`."""
 
@@ -89,7 +97,9 @@ class Digests:
         self._templates = templates or Templates(bell)
         self._ids = Ids(bell.chance)
 
-    async def join(self, job: Job, intent: Intent, recipient: Recipient, now: datetime) -> Waiting | None:
+    async def join(
+        self, job: Job, intent: Intent, recipient: Recipient, now: datetime
+    ) -> Waiting | Left | None:
         """Put the notification of the job into the window that is open for it, or leave it where it waits already.
 
         None where it was settled meanwhile. A window that nobody is going to tell any more is dissolved.
@@ -147,7 +157,7 @@ class Digests:
 
     async def _join(
         self, tx: Transaction, job: Job, intent: Intent, recipient: Recipient, now: datetime
-    ) -> Waiting | None:
+    ) -> Waiting | Left | None:
         """Locks are taken in the order in which a digest that closes takes them: the digest, then what is in it."""
         assert intent.digest is not None
         member = await self._store.read_member(tx.session, tenant=tx.tenant, id=job.id)
@@ -156,6 +166,8 @@ class Digests:
         before = member["digest_id"]
         if before is not None and not member["is_owed"]:
             raise _Overtaken(member["notification_id"])
+        if before is not None and member["is_given_up"] and not member["is_closed"]:
+            return Left(digest_id=before)
         if before is not None and (member["is_closed"] or job.cursor == _mark(before)):
             return _waiting(before, member["closes_at"], now)
         # It never joined; or it did and then crashed, or was moved or changed, which takes the cursor away.

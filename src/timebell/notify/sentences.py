@@ -231,6 +231,9 @@ _SAY: Final[Mapping[tuple[str, str], Say]] = {
     ("guard", "refused"): lambda check, _: (
         f"The guard {check.detail['guard']!r} said that it is no longer wanted."
     ),
+    ("left_digest", "passed"): lambda check, _: (
+        "The job of its digest was given up before it closed, so this is told by itself."
+    ),
     ("provider", "held"): _provider_held,
     ("provider", "passed"): _provider_passed,
     ("provider", "refused"): _provider_refused,

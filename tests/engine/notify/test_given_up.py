@@ -112,3 +112,44 @@ async def test_what_is_in_a_digest_that_died_was_given_up_with_it(database_url: 
         await revive(s, digest)
         await s.harness.run_due()
         assert ((await s.now(id)).state, (await s.now(id)).reason) == ("sent", "in_digest")
+
+
+# What a database that is in trouble does to a digest, however often it is tried.
+_KEPT_OPEN = (
+    """CREATE FUNCTION keep_open() RETURNS trigger LANGUAGE plpgsql AS
+    $$BEGIN RAISE lock_not_available USING MESSAGE = 'somebody else has it'; END$$""",
+    """CREATE TRIGGER keep_open BEFORE UPDATE OF closed_at ON timebell_notify.digests
+    FOR EACH ROW EXECUTE FUNCTION keep_open()""",
+)
+
+
+async def test_what_waits_for_a_digest_that_died_open_is_told_by_itself(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    provider = RecordingProvider()
+    provider.answer(Unavailable(reason="busy"))
+    daily = TemplateDraft(
+        key=DAILY.template,
+        texts=[Text(channel="email", language="en", subject="Today", body="All of it")],
+    )
+    async with stage(database_url.url, [provider]) as s:
+        async with s.harness.bell.transaction() as tx:
+            await s.notify.templates.save(tx, daily)
+        ids = [await s.tell(channels=["email"], context=TITLE, digest=DAILY) for _ in range(2)]
+        await s.harness.advance(HOUR)
+        assert {(await s.now(id)).reason for id in ids} == {"held_digest"}
+        for statement in _KEPT_OPEN:
+            await owner.rows(statement)
+        await s.harness.advance(2 * DAY)
+        members = [await s.now(id) for id in ids]
+        assert [(member.state, member.reason) for member in members] == [("sent", "accepted")] * 2
+        assert len(provider.parcels) == 3, "one was put off, and told by itself all the same"
+        assert {member.digest_id for member in members} == {None}
+        assert "told by itself" in str(await s.notify.explain(ids[0]))
+        (digest,) = await attention(s)
+        await owner.rows("DROP TRIGGER keep_open ON timebell_notify.digests")
+        await revive(s, digest)
+        await s.harness.run_due()
+        told = await s.now(digest)
+        assert (told.state, told.reason) == ("skipped", "empty_digest")
+    assert len(provider.parcels) == 3

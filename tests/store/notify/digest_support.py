@@ -13,7 +13,7 @@ from timebell.kernel import App, Handler, Job, Queue, Snooze, Timebell
 from timebell.kernel.destinations import Destinations
 from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import DeliveryStore
-from timebell.notify.digests import Digests
+from timebell.notify.digests import Digests, Waiting
 from timebell.notify.intents import Intent, intent_of
 from timebell.notify.models import Digest, Policy, Recipient, Route
 from timebell.notify.notes import Note, note_columns
@@ -110,7 +110,7 @@ async def join(
 ) -> tuple[UUID, datetime]:
     """One run of a job that joins a digest."""
     waiting = await digests.join(job, intent_of(job.payload), recipient, now)
-    assert waiting is not None
+    assert isinstance(waiting, Waiting)
     return waiting.digest_id, waiting.closes_at
 
 

@@ -34,7 +34,7 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.kernel import Registry, Snooze, Timebell
 from timebell.notify import Notify
-from timebell.notify.digests import Digests
+from timebell.notify.digests import Digests, Waiting
 
 MINUTE = timedelta(minutes=1)
 
@@ -65,12 +65,12 @@ async def test_it_waits_until_a_little_after_the_digest_closes(bell: Timebell) -
     digests = Digests(bell)
     job = await told(bell, "post:1")
     first = await digests.join(job, intended(), ANA, NOW)
-    assert first is not None
+    assert isinstance(first, Waiting)
     assert (first.closes_at, first.look_at) == (CLOSES_AT, CLOSES_AT + 5 * MINUTE)
     job = replace(job, cursor=first.cursor)
     for late, again in ((MINUTE, 5 * MINUTE), (5 * MINUTE, 10 * MINUTE), (HOUR, 2 * HOUR)):
         waiting = await digests.join(job, intended(), ANA, CLOSES_AT + late)
-        assert waiting is not None
+        assert isinstance(waiting, Waiting)
         assert (waiting.digest_id, waiting.look_at) == (first.digest_id, CLOSES_AT + again)
 
 
