@@ -196,7 +196,8 @@ def _was_running(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> 
 
 
 def _tried_again(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> datetime | None:
-    """When an attempt began after the one that was running as the cancel was answered, of the same due instant.
+    """When an attempt began after the one that was running as the cancel was answered, of the same due instant. What it
+    died of may be mended, and an operator has it tried then.
 
     Where the last one that had begun was cut off before, the one that ran may have been marked and not have begun yet.
     """
@@ -204,10 +205,13 @@ def _tried_again(life: Life, cancel: Record, facts: Facts, lease: timedelta) -> 
     if not before or any(before[-1].invoked_at <= end.invoked_at <= cancel.ends_at for end in life.ends):
         return None
     last = before[-1]
+    revived_at = min(
+        (each.invoked_at for each in life.revivals if each.ends_at > cancel.invoked_at), default=NEVER
+    )
     later = [
         each.invoked_at
         for each in life.starts
-        if each.invoked_at > cancel.ends_at and each.due_at == last.due_at
+        if cancel.ends_at < each.invoked_at < revived_at and each.due_at == last.due_at
     ]
     is_cut_off = facts.is_hit(last.node, last.invoked_at, cancel.invoked_at, lease)
     return next(iter(later[1:] if is_cut_off else later), None)
