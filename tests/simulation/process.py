@@ -52,7 +52,14 @@ AGES = {"interval '10 minutes'": "interval '10 days'"}
 
 
 def stretched_settings(url: str, name: str) -> Settings:
-    settings = Settings(database_url=url, node_name=name, pool_size=_POOL_SIZE, requests_per_minute=1_000_000)
+    settings = Settings(
+        database_url=url,
+        node_name=name,
+        pool_size=_POOL_SIZE,
+        requests_per_minute=1_000_000,
+        # In the end it is looked at who was told what, also in a world that lasts a year.
+        delivery_days=3_650,
+    )
     for field, value in _STRETCHED.items():
         object.__setattr__(settings, field, value)
     return settings
