@@ -4,8 +4,8 @@ Who is in a window is decided in the database. Joining one keeps it open until t
 waits for whoever is joining; so nothing is in two digests, and however many workers find that a window is missing, one
 of them makes it. Until it closes, each that joined is a job that waits, and can be cancelled, moved and withdrawn like
 any other. Those that still wait then are told with it, and their jobs end in the transaction that closes it; the others
-go their own way, and join the next one if they are still to be told. Where the job of the digest
-died before it could close, each is told by itself.
+go their own way, and join the next one if they are still to be told. Where the job of the digest died before it could
+close, each is told by itself.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Digests:
     ) -> Waiting | Left | None:
         """Put the notification of the job into the window that is open for it, or leave it where it waits already.
 
-        None where it was settled meanwhile. A window that nobody is going to tell any more is dissolved.
+        None where it was settled meanwhile. A window that nobody is going to tell any more is dissolved, and one whose
+        job was given up is left.
         """
         for _ in range(_JOINS_MAX):
             try:

@@ -74,6 +74,26 @@ async def test_what_died_was_given_up_until_it_is_revived(database_url: TestData
     assert provider.taken == {EMAIL: 1}
 
 
+async def test_a_run_that_fails_for_an_hour_costs_nothing(database_url: TestDatabase) -> None:
+    guard, provider = Guard(), RecordingProvider()
+    async with stage(database_url.url, [provider], apps=[guard.app]) as s:
+        told = await s.told(channels=["email"], guard="meetings.wanted")
+        await s.harness.advance(HOUR)
+        assert (await s.now(told.id)).state == "pending"
+        guard.is_mended = True
+        await s.harness.advance(HOUR / 4)
+        assert (await s.now(told.id)).state == "sent"
+    assert provider.taken == {EMAIL: 1}
+
+
+async def test_it_is_given_up_after_twenty_runs(database_url: TestDatabase, owner: Owner) -> None:
+    guard = Guard()
+    async with stage(database_url.url, apps=[guard.app]) as s:
+        await s.told(channels=["email"], guard="meetings.wanted")
+        await s.harness.advance(3 * HOUR)
+        assert await owner.value("SELECT attempt FROM timebell.dead_jobs") == 20
+
+
 async def test_what_was_told_before_its_job_died_was_told(database_url: TestDatabase) -> None:
     """In part, or perhaps; and what is left of it waits for an operator."""
     guard, provider = Guard(times=2), RecordingProvider(reports=True)
