@@ -142,7 +142,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             **{name: fence[name] for name in ("slots", "epochs", "incarnation")},
             **visits,
         },
-        "unpark_jobs": {"slots": list(range(256)), "limit": 1000},
+        "unpark_jobs": {"slots": list(range(256)), "held": [], "per_slot": 4, "limit": 1000},
         "read_next_due": {"after": NOW},
         "read_payload": {"id": one, "version": 1},
         "confirm_jobs": {"ids": ids, "versions": [1] * 20},

@@ -361,10 +361,26 @@ PLANTED = [
     Planted(
         name="younger-ones-first",
         file="engine/reader.py",
-        old="is_cut = scan is self._coming and",
-        new="is_cut = False and",
+        old="is_first = scan in (self._coming, self._hinted) and",
+        new="is_first = scan is self._hinted and",
         why="After an outage what a slot has third begins after younger ones of other slots.",
         tests=("tests/engine/test_expiry.py",),
+    ),
+    Planted(
+        name="younger-ones-first-after-a-hold",
+        file="engine/reader.py",
+        old="is_first = scan in (self._coming, self._hinted) and",
+        new="is_first = scan is self._coming and",
+        why="What was held begins with some of each slot, and not with the oldest.",
+        tests=("tests/engine/test_holds.py",),
+    ),
+    Planted(
+        name="younger-ones-brought-back-first",
+        file="engine/sql/unpark_jobs.sql",
+        old="l.run_at <= coalesce((SELECT min(c.run_at)",
+        new="l.run_at <= coalesce((SELECT max(c.run_at)",
+        why="After an outage what lies in a slot with much comes up to a minute after younger ones.",
+        tests=("tests/engine/test_holds.py",),
     ),
     Planted(
         name="share-taken-for-a-stall",

@@ -196,6 +196,50 @@ async def test_what_has_ended_stays_ended(bell: Timebell, tables: Tables) -> Non
             await call(bell, verb, schedule.id, **options)
 
 
+@pytest.mark.parametrize("catch_up", ["latest", "all"])
+async def test_what_is_due_and_waits_ends_with_its_schedule(
+    bell: Timebell, tables: Tables, clock: StillClock, catch_up: str
+) -> None:
+    """Its queue is paused, say, or nobody is there who could do it: it must not be done afterwards."""
+    schedule = await daily(bell, steps=[step("start", 0)], catch_up=catch_up, grace=30 * DAY)
+    other = await daily(bell, steps=[step("start", 0)], catch_up=catch_up, grace=30 * DAY)
+    clock.now = NOW + 3 * DAY
+    ended = await call(bell, "end", schedule.id, "cancelled")
+    assert lists(ended) == {
+        "withdrawn": {**at(2, ["start"]), **at(3, ["start"]), **at(4, ["start"]), **at(5, ["start"])}
+    }
+    subjects = {row["subject"] for row in await tables.jobs()}
+    rows = await tables.rows("SELECT id, schedule_id FROM timebell.occurrences")
+    assert {row["schedule_id"] for row in rows if f"occurrence:{row['id']}" in subjects} == {other.id}
+    assert len(subjects) == 4
+
+
+async def test_what_runs_as_its_schedule_ends_is_told_as_too_late(
+    bell: Timebell, tables: Tables, clock: StillClock
+) -> None:
+    schedule = await daily(bell, steps=[step("start", 0)])
+    clock.now = NOW + 2 * DAY
+    [running] = await tables.rows(
+        "UPDATE timebell.jobs SET started_by = 1, started_at = due_at, version = 2, attempt = 1 "
+        "WHERE due_at < $1 RETURNING id, due_at",
+        NOW + 2 * DAY,
+    )
+    ended = await call(bell, "end", schedule.id, "cancelled")
+    assert list(ended.diff.too_late[0].steps) == ["start"]
+    assert [row["id"] for row in await tables.jobs()] == [running["id"]]
+
+
+async def test_of_what_is_over_only_the_last_can_wait(
+    bell: Timebell, tables: Tables, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long a schedule has gone on, its end looks at no more than its policy lets wait."""
+    schedule = await daily(bell, 9, steps=[step("start", 0)], catch_up="all", catch_up_max=2)
+    clock.now = NOW + 6 * DAY
+    ended = await call(bell, "end", schedule.id, "cancelled")
+    assert len(ended.diff.withdrawn) == 3 + 4
+    assert len(await tables.jobs()) == 2
+
+
 async def test_what_has_ended_can_be_forgotten(bell: Timebell, tables: Tables) -> None:
     schedule, other = await daily(bell), await daily(bell)
     await call(bell, "override", schedule.id, FOURTH, skip=True)

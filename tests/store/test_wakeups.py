@@ -56,6 +56,25 @@ async def elsewhere(database_url: TestDatabase) -> AsyncIterator[Listener]:
     await database.close()
 
 
+async def test_what_is_to_be_told_is_told_after_the_commit_and_once(bell: Timebell) -> None:
+    told: list[str] = []
+    async with bell.transaction() as tx:
+        tx.after_commit += [lambda: told.append("first"), lambda: told.append("second")]
+        assert told == []
+    assert told == ["first", "second"]
+    bell.wake(tx)
+    assert told == ["first", "second"]
+
+    async def failing() -> None:
+        async with bell.transaction() as tx:
+            tx.after_commit.append(lambda: told.append("never"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await failing()
+    assert told == ["first", "second"]
+
+
 async def test_listening_twice_is_listening_once(database: Database, tables: Tables) -> None:
     connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     before = await tables.value(connected)

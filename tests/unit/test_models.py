@@ -314,3 +314,19 @@ async def test_only_a_transactional_handler_has_a_transaction() -> None:
     assert await job.heartbeat()
     job.is_cancel_requested = True
     assert not await job.heartbeat()
+
+
+def test_a_registry_of_some_queues_has_their_handlers_alone() -> None:
+    app = App(
+        name="office",
+        handlers={"office.ring": ring, "office.post": Handler(run=ring, queue="mail")},
+        queues=[Queue(name="mail"), Queue(name="slow")],
+    )
+    registry = Registry([app])
+    assert set(registry.only(["mail"]).handlers) == {"office.post"}
+    assert set(registry.only(["mail", "default"]).handlers) == {"office.ring", "office.post"}
+    assert set(registry.only(["slow"]).queues) == set(registry.queues)
+    with pytest.raises(
+        ConfigurationError, match="there is no queue 'male'; give some of default, mail, slow"
+    ):
+        registry.only(["mail", "male"])

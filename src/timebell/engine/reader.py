@@ -300,7 +300,8 @@ class Reader:
         # At first a little is wanted soon. Where that was not all there is, the next read is larger, so that it brings
         # enough to run while the one after it is under way.
         self._rows_max = _ROWS_A_READ if scan.pending else _ROWS_AT_FIRST
-        is_cut = scan is self._coming and bool(scan.pending) and len(rows) < rows_max == _ROWS_AT_FIRST
+        is_first = scan in (self._coming, self._hinted) and rows_max == _ROWS_AT_FIRST
+        is_cut = is_first and bool(scan.pending) and len(rows) < rows_max
         self._in_order_until = self._timekeeper.monotonic() + _IN_ORDER_SECONDS if is_cut else float("-inf")
         if scan is self._coming:
             self._advance(asked, ended, until)

@@ -252,8 +252,24 @@ class EngineStore(Statements):
         rows = await self._run(session, "park_jobs", ids=ids, **(_NO_VISITS | dict(fence)))
         return {row["id"] for row in rows}
 
-    async def unpark_jobs(self, session: Session, *, slots: Sequence[int], limit: int) -> Sequence[Row]:
-        return await self._run(session, "unpark_jobs", slots=list(slots), limit=limit)
+    async def unpark_jobs(
+        self,
+        session: Session,
+        *,
+        slots: Sequence[int],
+        limit: int,
+        per_slot: int | None = None,
+        held: Sequence[str] = (),
+    ) -> Sequence[Row]:
+        """What is in queues that the node itself holds stays where it is."""
+        return await self._run(
+            session,
+            "unpark_jobs",
+            slots=list(slots),
+            held=list(held),
+            per_slot=per_slot or limit,
+            limit=limit,
+        )
 
     async def read_pauses(self, session: Session) -> set[tuple[str, str]]:
         return {(row["queue"], row["tenant"]) for row in await self._run(session, "read_pauses")}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from uuid import UUID
 
 from timebell.db.pool import Session
 from timebell.db.wakeup import Hints
@@ -24,6 +23,7 @@ from timebell.engine.held import Entry, Held
 from timebell.engine.limits import Limits
 from timebell.engine.marks import LOOK_AGAIN_SECONDS, LostMarks
 from timebell.engine.node import Node
+from timebell.engine.parking import Parking
 from timebell.engine.places import Places
 from timebell.engine.reader import Reader
 from timebell.engine.recovery import recover
@@ -38,7 +38,6 @@ from timebell.kernel.transaction import Transaction
 
 _EVERY_SLOT = set(range(256))
 _BEHIND_AN_EARLIER_STEP_SECONDS = 5.0
-_UNPARK_MAX = 1_000
 _CANCELS_MAX = 1_000
 _FLUSHES_MAX = 2
 _PARKS_MAX = 4
@@ -111,12 +110,12 @@ class Worker:
         self._marks = LostMarks(
             bell.database, store, node, self.held, monotonic=timekeeper.monotonic, on_back=self._mark_is_back
         )
-        self._pauses: set[tuple[str, str]] = set()
-        self._unpark = True
+        self._parking = Parking(bell, store, node, self.held, on_left=self._left)
         self._stall = Stall(timekeeper.monotonic)
         self._behind = Behind()
         node.serve(self)
         bell.wakeups.subscribe(self.hint)
+        bell.holds.watch(self._holds_changed)
 
     async def tick(self) -> float:
         """One pass. Answers in how many seconds the next is due, if nothing wakes it before."""
@@ -152,25 +151,30 @@ class Worker:
         room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
-        admit = self._admit if self._pauses else self._starter.admit
+        parking = self._parking
+        admit = self._admit if parking else self._starter.admit
         chosen = self.held.choose(room, self._limits.budgets(now), admit, self._places)
         self._stall.note(has_begun=bool(chosen), is_busy=self._is_starting())
-        parked = [entry for entry in chosen if self._is_paused(entry)] if self._pauses else []
+        parked = [entry for entry in chosen if parking.is_for(entry)] if parking else []
         if parked:
             self._places.leave_all(entry.pair[0] for entry in parked)
-            self.background.begin("park", lambda: self._park(parked), most=_PARKS_MAX)
-            chosen = [entry for entry in chosen if not self._is_paused(entry)]
+            self.background.begin("park", lambda: parking.park(parked), most=_PARKS_MAX)
+            waiting = set(parked)
+            chosen = [entry for entry in chosen if entry not in waiting]
         self._starter.begin(chosen, now)
 
     def _admit(self, entry: Entry) -> bool:
-        """What is paused needs no place to run: it is chosen to be parked."""
-        if self._is_paused(entry):
+        """What must wait needs no place to run: it is chosen to be parked."""
+        if self._parking.is_for(entry):
             return self.background.is_free("park", _PARKS_MAX)
         return self._starter.admit(entry)
 
-    def _is_paused(self, entry: Entry) -> bool:
-        tenant, queue = entry.pair
-        return (queue, tenant) in self._pauses or (queue, "") in self._pauses
+    def _left(self, entry: Entry) -> None:
+        self._reader.revisit(entry.slot, entry.run_at, LOOK_AGAIN_SECONDS)
+
+    def _holds_changed(self) -> None:
+        self._parking.look()
+        self.woken.set()
 
     def _next_tick_in(self, now: datetime) -> float:
         waits = [self._reader.next_plan_in()]
@@ -196,11 +200,7 @@ class Worker:
             await self._limits.refresh(session, self.attempts.running)
             await self._breakers.refresh(session, self._timekeeper.now())
             await self._carry_out_cancels(session)
-            pauses = await self._store.read_pauses(session)
-            self._unpark = self._unpark or bool(self._pauses - pauses)
-            self._pauses = pauses
-            if self._unpark and self._node.slots():
-                await self._bring_back(session)
+            await self._parking.look_around(session)
         self._executor.failures.remind()
         self.woken.set()
 
@@ -208,16 +208,6 @@ class Worker:
         """Those that were asked for while another transaction held the job, and could not be answered then."""
         rows = await self._store.carry_out_cancels(session, limit=_CANCELS_MAX)
         self._bell.tallies.cancelled += len(rows)
-
-    async def _bring_back(self, session: Session) -> None:
-        """Take parked jobs up again. Whoever asks for it meanwhile is not answered by this statement."""
-        self._unpark, is_over = False, False
-        try:
-            rows = await self._store.unpark_jobs(session, slots=self._node.slots(), limit=_UNPARK_MAX)
-            is_over = len(rows) < _UNPARK_MAX and all(row["is_back"] for row in rows)
-        finally:
-            self._unpark = self._unpark or not is_over
-        self._bell.wakeups.hint((row["slot"], row["run_at"]) for row in rows if row["is_back"])
 
     async def _read(self) -> None:
         async with self._database.connection() as session:
@@ -239,31 +229,13 @@ class Worker:
         for row in strays:
             self._marks.add_stray(row)
 
-    async def _park(self, entries: list[Entry]) -> None:
-        parked: set[UUID] = set()
-        try:
-            async with self._database.connection() as session:
-                # Not before: the slots may move while a connection is waited for.
-                parked = await self._store.park_jobs(
-                    session,
-                    ids=[entry.id for entry in entries],
-                    fence=self._node.fence((entry.slot, entry.row["kind"]) for entry in entries),
-                )
-        finally:
-            for entry in entries:
-                self.held.forget(entry)
-                if entry.id not in parked:
-                    self._reader.revisit(entry.slot, entry.run_at, LOOK_AGAIN_SECONDS)
-            # The queue may have been resumed meanwhile, and its parked jobs brought back before these came to it.
-            self._unpark = self._unpark or not all(self._is_paused(entry) for entry in entries)
-
     def slots_taken(self, slots: set[int]) -> None:
         if slots:
             epochs = {slot: self._node.owned[slot].epoch for slot in slots}
             self.attempts.adopt(epochs, self._node.incarnation)
             self._settler.adopt(epochs, self._node.incarnation)
             self._reader.take(slots)
-            self._unpark = True
+            self._parking.look()
             self.woken.set()
 
     def slots_leaving(self, slots: set[int]) -> None:
@@ -273,6 +245,7 @@ class Worker:
 
     def slots_visited(self, visits: Mapping[int, frozenset[str]]) -> None:
         self.held.drop_slots(self._reader.visit(visits))
+        self._parking.look()
         self.woken.set()
 
     def slots_lost(self) -> None:

@@ -1,10 +1,15 @@
 """What is owed, to whom and when: the verbs, their records, and the app that brings handlers."""
 
 from timebell.clock import Ids
+from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.pool import Session
+from timebell.db.together import Together
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
+from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
+from timebell.kernel.measures import Gauge, Measure
 from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.schedule_models import (
@@ -20,6 +25,7 @@ from timebell.kernel.transaction import Transaction
 from timebell.rules.planned import Override
 
 __all__ = [
+    "DATABASE_ERRORS",
     "AgendaDiff",
     "App",
     "Cancel",
@@ -28,9 +34,11 @@ __all__ = [
     "Done",
     "Enqueue",
     "Enqueued",
+    "Gauge",
     "Handler",
     "Ids",
     "Job",
+    "Measure",
     "Occurrence",
     "OccurrenceChange",
     "OrphanedOverride",
@@ -38,15 +46,18 @@ __all__ = [
     "Override",
     "ProcessorLimit",
     "Queue",
+    "QueueDepth",
     "Registry",
     "Retry",
     "Schedule",
     "ScheduleChange",
     "ScheduleDiff",
+    "Session",
     "Snooze",
     "Statements",
     "Step",
     "StepChange",
     "Timebell",
+    "Together",
     "Transaction",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from uuid import UUID
 
 from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
+from timebell.kernel.measures import Gauge, Measure
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
 from timebell.kernel.outcomes import Outcome
 from timebell.rules.backoff import RetryPolicy
@@ -29,7 +31,10 @@ EraseFunction = Callable[["Timebell", "Transaction", UUID], Awaitable[None]]
 ExportFunction = Callable[
     ["Timebell", "Transaction", UUID, UUID | None, int], Awaitable[Sequence[Mapping[str, Any]]]
 ]
+RefuseFunction = Callable[[str], str | None]
 PruneFunction = Callable[["Timebell", int], Awaitable[int]]
+OpenFunction = Callable[["Timebell"], AbstractAsyncContextManager[None]]
+ConsumeFunction = Callable[["Timebell"], Awaitable[None]]
 DEFAULT_QUEUE = "default"
 
 
@@ -85,7 +90,13 @@ class App:
     recipient is erased, by whose id it finds what the app keeps about that person. `on_export` answers with that: so
     many rows as JSON has them, and one more if there are more, those behind an id and in the order of their `id`.
     `on_prune` removes at most so many rows that have outlived their use, and answers how many those were; a node calls
-    it now and then.
+    it now and then. `on_open` is entered before a process begins to pay, and left after it has stopped: what an app
+    watches or keeps open. `on_consume` takes what comes in by itself, from a broker for example, until it is cancelled;
+    one process runs it, or several do.
+
+    `refuses` says of kinds why a tenant may not ask for them over HTTP, or None if it may; what is not named, all may.
+
+    `measures` and `gauges` are what it counts and shows beside the other metrics.
 
     `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
     """
@@ -101,6 +112,11 @@ class App:
     on_erase: EraseFunction | None = None
     on_export: ExportFunction | None = None
     on_prune: PruneFunction | None = None
+    on_open: OpenFunction | None = None
+    on_consume: ConsumeFunction | None = None
+    refuses: Mapping[str, RefuseFunction] = field(default_factory=dict)
+    measures: Iterable[Measure] = ()
+    gauges: Iterable[Gauge] = ()
 
 
 class Registry:
@@ -110,6 +126,7 @@ class Registry:
         self.apps = tuple(apps)
         handlers: dict[str, Handler] = {}
         guards: dict[str, GuardFunction] = {}
+        refuses: dict[str, RefuseFunction] = {}
         queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)}
         for app in self.apps:
             for queue in app.queues:
@@ -125,6 +142,9 @@ class Registry:
                 )
             for name, guard in app.guards.items():
                 _add("guard", guards, name, guard, app)
+            for kind, refuse in app.refuses.items():
+                check_kind(kind)
+                _add("refusal of the kind", refuses, kind, refuse, app)
         for kind, handler in handlers.items():
             if handler.queue not in queues:
                 raise UnknownQueue(
@@ -133,6 +153,7 @@ class Registry:
                 )
         self.handlers: Mapping[str, Handler] = MappingProxyType(handlers)
         self.guards: Mapping[str, GuardFunction] = MappingProxyType(guards)
+        self.refuses: Mapping[str, RefuseFunction] = MappingProxyType(refuses)
         self.queues: Mapping[str, Queue] = MappingProxyType(queues)
         self.unbrought: tuple[str, ...] = ()
 
@@ -146,11 +167,30 @@ class Registry:
         limited.unbrought = tuple(sorted(queues.keys() - self.queues.keys()))
         return limited
 
+    def only(self, queues: Iterable[str]) -> Registry:
+        """The same for a process that runs the jobs of these queues alone, and leaves the others to other nodes."""
+        named = frozenset(queues)
+        unknown = sorted(named - self.queues.keys())
+        if unknown:
+            raise ConfigurationError(
+                f"queues: there is no queue {unknown[0]!r}; give some of {', '.join(sorted(self.queues))}"
+            )
+        only = copy(self)
+        only.handlers = MappingProxyType(
+            {kind: handler for kind, handler in self.handlers.items() if handler.queue in named}
+        )
+        return only
+
     def handler(self, kind: str) -> Handler:
         try:
             return self.handlers[kind]
         except KeyError:
             raise UnknownKind(f"no handler is registered for {kind!r}; load the app that brings it") from None
+
+    def refusal(self, kind: str, tenant: str) -> str | None:
+        """Why a tenant may not ask for jobs of a kind over HTTP; None if it may."""
+        refuse = self.refuses.get(kind)
+        return None if refuse is None else refuse(tenant)
 
 
 def _limited(queue: Queue, given: QueueSettings) -> Queue:

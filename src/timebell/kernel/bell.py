@@ -20,6 +20,7 @@ from timebell.kernel.app import Registry
 from timebell.kernel.aside import Aside
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import JobWriter, encode_payload
+from timebell.kernel.holds import Holds
 from timebell.kernel.kinds_alive import KindsAlive
 from timebell.kernel.look_ups import LookUps
 from timebell.kernel.models import (
@@ -69,6 +70,7 @@ class Timebell:
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
         self.tallies = tallies or Tallies()
+        self.holds = Holds()
         self.aside = Aside()
         self.look_ups = LookUps()
         self.wakeups = Wakeups(database, listen_url=self.settings.listen_url)
@@ -123,6 +125,8 @@ class Timebell:
         """Wake the engine for what a committed transaction made due. Never fails and never waits."""
         self.wakeups.hint(tx.take_wakeups())
         self.tallies.take(tx)
+        while tx.after_commit:
+            tx.after_commit.pop(0)()
 
     async def enqueue(
         self, tx: Transaction, kind: str, payload: Mapping[str, Any] | None = None, **options: Any

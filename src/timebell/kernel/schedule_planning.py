@@ -158,6 +158,8 @@ class PlanWriter:
         """
         keys = {one.key for one in result.occurrences}
         existing: dict[Key, Occurrence] = {}
+        if schedule.state == "ended":
+            await self._withdraw_waiting(edit, schedule, changes)
         async for page in self._future(edit, schedule):
             others = []
             for one in page:
@@ -173,6 +175,23 @@ class PlanWriter:
                 if one.state == "planned" and is_told:
                     _tell_withdrawn(changes, one, cleared[subject_of(one.id)], edit.now)
         return existing
+
+    async def _withdraw_waiting(self, edit: Edit, schedule: Schedule, changes: _Changes) -> None:
+        """What is due and waits, for its turn or for what it depends on, is not owed any more either.
+
+        Only the last ones can still be owed: the others were overtaken by as many as the policy lets wait.
+        """
+        rows = await self._store.list_waiting_occurrences(
+            edit.tx.session,
+            tenant=schedule.tenant,
+            schedule_id=schedule.id,
+            before=edit.now - facts_of(schedule).trail,
+            looked_at=schedule.catch_up_max + 1,
+        )
+        waiting = [occurrence_of(row) for row in rows]
+        cleared = await self._clear(edit, waiting)
+        for one in waiting:
+            _tell_withdrawn(changes, one, cleared[subject_of(one.id)], edit.now)
 
     async def _future(self, edit: Edit, schedule: Schedule) -> AsyncIterator[list[Occurrence]]:
         trail = timedelta(0) if schedule.state == "active" else facts_of(schedule).trail

@@ -104,6 +104,18 @@ class ScheduleStore(Statements):
             limit=limit,
         )
 
+    async def list_waiting_occurrences(
+        self, session: Session, *, tenant: str, schedule_id: UUID, before: datetime, looked_at: int
+    ) -> Sequence[Row]:
+        return await self._run(
+            session,
+            "list_waiting_occurrences",
+            tenant=tenant,
+            schedule_id=schedule_id,
+            before=before,
+            looked_at=looked_at,
+        )
+
     async def read_overrides(self, session: Session, *, schedule_ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "read_overrides", schedule_ids=schedule_ids)
 

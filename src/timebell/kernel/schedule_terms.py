@@ -44,7 +44,9 @@ class Checker:
             tx.session, tenant=tx.tenant, subject="occurrence:", anchor=now, steps=steps
         )
 
-    async def check_times(self, tx: Transaction, terms: ScheduleTerms, now: datetime) -> Checked:
+    async def check_times(
+        self, tx: Transaction, terms: ScheduleTerms, now: datetime, limits: Limits | None = None
+    ) -> Checked:
         """The limits on recurrences, and that something is still to come. To find that out may take a while."""
         try:
             work = partial(
@@ -58,6 +60,7 @@ class Checker:
                 until_local=terms.until_local,
                 on_gap=terms.on_gap,
                 on_fold=terms.on_fold,
+                limits=limits,
             )
             return await self._aside.short.run(tx.tenant, "recurrences", work)
         except RecurrenceError as error:

@@ -42,7 +42,7 @@ from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.rules.planned import Override, Planned
 from timebell.rules.planning import is_first
-from timebell.rules.recurrence import Checked
+from timebell.rules.recurrence import Checked, Limits
 
 # What decides when a schedule occurs; it is checked again when one of these changes.
 _TIMED = frozenset(
@@ -83,8 +83,13 @@ class Schedules(ScheduleReader):
         self._plans = PlanWriter(schedules, agendas, settings)
         self._checker = Checker(agendas, settings, aside)
 
-    async def create(self, tx: Transaction, *, actor: str | None = None, **terms: Any) -> ScheduleChange:
-        """A new schedule, a one-off unless it has a recurrence. The terms are those fields of `Schedule`."""
+    async def create(
+        self, tx: Transaction, *, actor: str | None = None, limits: Limits | None = None, **terms: Any
+    ) -> ScheduleChange:
+        """A new schedule, a one-off unless it has a recurrence. The terms are those fields of `Schedule`.
+
+        `limits` take the place of what a recurrence may ask for otherwise.
+        """
         check_transaction(tx)
         check_name("actor", actor)
         stated = _stated(terms)
@@ -92,7 +97,7 @@ class Schedules(ScheduleReader):
         edit = Edit(tx=tx, now=now, reason="created", actor=actor)
         async with tx.all_or_nothing():
             await self._checker.check_steps(tx, stated, now)
-            checked = await self._checker.check_times(tx, stated, now)
+            checked = await self._checker.check_times(tx, stated, now, limits)
             schedule = await self._insert(edit, stated, None)
             return await self._plan(edit, schedule, None, "schedule.created", {}, checked)
 

@@ -77,6 +77,9 @@ class Tallies:
         self.latency = Spread(LATENESS_SECONDS)
         # What was signed with a secret of before and brought to us since, by what it was signed for.
         self.previous_keys: Counter[str] = Counter()
+        # What apps count, by the name of the measure and the values of its labels.
+        self.counted: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+        self.spreads: defaultdict[str, Spread] = defaultdict(lambda: Spread(LATENESS_SECONDS))
 
     def take(self, tx: Transaction) -> None:
         """What a transaction has written, now that it is committed."""
@@ -86,6 +89,15 @@ class Tallies:
             self.cancelled += counted["cancelled"]
             self.occurrences += counted["occurrences"]
             self.planned_jobs += counted["planned_jobs"]
+
+    def add(self, measure: str, *labels: str, by: int = 1) -> None:
+        """Count for a `Measure` of an app."""
+        if by:
+            self.counted[measure][labels] += by
+
+    def note(self, measure: str, seconds: float) -> None:
+        """The same for a histogram."""
+        self.spreads[measure].note(max(0.0, seconds))
 
     def told(self, channel: str, provider: str, state: str, seconds: float | None = None) -> None:
         """A delivery came to a state, so many seconds after it was owed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -23,10 +23,10 @@ def check_transaction(tx: object) -> None:
 
 
 class Transaction:
-    """One open transaction of one tenant. It gathers the wake-ups to send, and what to count, once it has been
-    committed."""
+    """One open transaction of one tenant. It gathers the wake-ups to send, what to count and what to call, once it has
+    been committed."""
 
-    __slots__ = ("_is_open", "counted", "running_job", "session", "tenant", "wakeups")
+    __slots__ = ("_is_open", "after_commit", "counted", "running_job", "session", "tenant", "wakeups")
 
     def __init__(self, session: Session, tenant: str, running_job: UUID | None = None) -> None:
         self.session = session
@@ -34,6 +34,7 @@ class Transaction:
         self.running_job = running_job
         self.wakeups: list[tuple[int, datetime]] = []
         self.counted: Counter[str] | None = None
+        self.after_commit: list[Callable[[], None]] = []
         self._is_open = True
 
     @property

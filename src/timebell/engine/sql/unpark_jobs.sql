@@ -1,13 +1,19 @@
--- Back to their lanes, a bounded number at a time, once nothing pauses them. A row that a caller holds stays; it is
--- named all the same, so that it is asked for again.
-WITH parked AS MATERIALIZED (
-    SELECT p.id, p.slot, p.run_at
+-- Back to their lanes, a bounded number at a time, once nothing pauses them and the node holds not their queue, in the order
+-- of their time over all slots: what is younger than the last that was looked at in a slot with more may have older ones
+-- behind that, and waits for the next look. A row that a caller holds stays; it is named all the same, so that it is asked
+-- for again.
+WITH looked_at AS MATERIALIZED (
+    SELECT p.id, p.slot, p.run_at, p.place
     FROM unnest(:slots::smallint[]) AS w(slot) CROSS JOIN LATERAL (
-        SELECT p.id, p.slot, p.run_at FROM timebell.jobs p
-        WHERE p.slot = w.slot AND p.lane = 2 AND NOT EXISTS (
+        SELECT p.id, p.slot, p.run_at, row_number() OVER (ORDER BY p.run_at, p.id) AS place FROM timebell.jobs p
+        WHERE p.slot = w.slot AND p.lane = 2 AND p.queue <> ALL(:held::text[]) AND NOT EXISTS (
             SELECT FROM timebell.queue_pauses q WHERE q.queue = p.queue AND q.tenant IN ('', p.tenant))
-        ORDER BY p.run_at, p.id LIMIT :limit::integer
-    ) p LIMIT :limit::integer
+        ORDER BY p.run_at, p.id LIMIT :per_slot::integer
+    ) p
+), parked AS MATERIALIZED (
+    SELECT l.id, l.slot, l.run_at FROM looked_at l
+    WHERE l.run_at <= coalesce((SELECT min(c.run_at) FROM looked_at c WHERE c.place = :per_slot::integer), 'infinity')
+    ORDER BY l.run_at, l.id LIMIT :limit::integer
 ), back AS (
     UPDATE timebell.jobs j SET lane = CASE j.urgency WHEN 'critical' THEN 0 ELSE 1 END
     WHERE j.id = ANY(ARRAY(
