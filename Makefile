@@ -85,7 +85,7 @@ mutants: $(READY) ## Plant faults in copies of the tree, and see that tests noti
 # What tests need besides. Without it they say what is missing and are skipped, so this never fails, and does not wait
 # long where nothing can be fetched. Debian starts what it installs, unless the run level says that the machine is not in
 # use.
-PACKAGES := pgbouncer faketime prometheus chromium
+PACKAGES := pgbouncer faketime prometheus chromium rabbitmq-server
 
 packages: ## Install the Debian packages that some tests need (root only)
 	@missing=; \
@@ -120,7 +120,7 @@ format: $(READY) ## Put the code in the house format
 	$(BIN)/ruff format .
 
 bench: $(READY) ## Measure Timebell and its peers (ARGS=--quick to try it; ARGS="drain ..." for one bench alone)
-	exec $(BIN)/$(if $(filter drain enqueue http late next notify plan steady suggest,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
+	exec $(BIN)/$(if $(filter drain enqueue http intake late next notify plan publish steady suggest,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

@@ -21,6 +21,7 @@ PACKAGES: Mapping[str, str] = {
     "libfaketimeMT.so.1": "faketime",
     "pgbouncer": "pgbouncer",
     "promtool": "prometheus",
+    "rabbitmq-server": "rabbitmq-server",
 }
 _LIBRARIES = ("/usr/lib", "/usr/local/lib", "/usr/lib64")
 
