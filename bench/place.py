@@ -13,7 +13,7 @@ from pathlib import Path
 
 import asyncpg
 
-from timebell.bench.cost import server_seconds
+from timebell.bench.cost import process_seconds, server_seconds
 from timebell.db.embedded import EmbeddedServer
 from timebell.db.provision import provision_database
 
@@ -65,13 +65,14 @@ async def place() -> AsyncIterator[Place]:
 class Weather:
     """How busy the machine was with other work while something was measured."""
 
-    def __init__(self, server_pid: int) -> None:
+    def __init__(self, server_pid: int, broker_pid: int | None = None) -> None:
         self._server_pid = server_pid
+        self._broker_pid = broker_pid
         self._load = os.getloadavg()[0]
         self._before = self._readings()
 
     def read(self) -> dict[str, float | None]:
-        """The load average at the beginning, and the processors that neither the measured nor the server used."""
+        """The load average at the beginning, and the processors that neither the measured nor the servers used."""
         load: dict[str, float | None] = {"load": round(self._load, 2), "other_cpu": None}
         after = self._readings()
         if self._before is not None and after is not None:
@@ -83,10 +84,11 @@ class Weather:
     def _readings(self) -> tuple[float, float, float] | None:
         """Seconds since the start of the machine, of all its processors at work, and of those at our work."""
         server = server_seconds(self._server_pid)
-        if server is None:
+        broker = 0.0 if self._broker_pid is None else process_seconds(self._broker_pid)
+        if server is None or broker is None:
             return None
         uptime = float(Path("/proc/uptime").read_text().split()[0])
         user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:10])
         busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return uptime, busy, server + sum(each.ru_utime + each.ru_stime for each in used)
+        return uptime, busy, server + broker + sum(each.ru_utime + each.ru_stime for each in used)

@@ -24,6 +24,13 @@ class Size:
     steady_rate: int = 10_000
     steady_seconds: int = 30
     jobs_notify: int = 20_000
+    messages: int = 40_000
+    messages_rounds: int = 5
+    messages_rate: int = 500
+    messages_late_seconds: int = 30
+    celery_future: int = 100_000
+    # Beside so many the broker does not keep up with the rate that we are measured at, so there is a lower one too.
+    celery_late: tuple[str, ...] = ("10x30", "500x4")
 
 
 # For trying the benchmark itself out; what it shows is not worth telling.
@@ -40,6 +47,12 @@ QUICK = Size(
     steady_rate=500,
     steady_seconds=2,
     jobs_notify=500,
+    messages=1_000,
+    messages_rounds=1,
+    messages_rate=100,
+    messages_late_seconds=2,
+    celery_future=500,
+    celery_late=("10x2", "100x2"),
 )
 
 
@@ -72,6 +85,18 @@ def plan(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
     for channel in ("inbox", "log"):
         told = ("notify", f"--channel={channel}", f"--jobs={size.jobs_notify}")
         yield Measurement(name=f"notify {channel}", round=0, arguments=told)
+
+
+def plan_messages(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
+    """What goes over a broker. Both sides take turns within one process, so each is measured once."""
+    compared = (f"--messages={size.messages}", f"--rounds={size.messages_rounds}")
+    late = (f"--rate={size.messages_rate}", f"--seconds={size.messages_late_seconds}")
+    yield Measurement(name="intake", round=0, arguments=("intake", *compared))
+    for peer in peers:
+        arguments = (f"--future={size.celery_future}", *(f"--late={rate}" for rate in size.celery_late))
+        yield Measurement(name=f"late {peer.name}", round=0, arguments=arguments, peer=peer)
+    publish = ("publish", *compared, *late, f"--future={size.future}")
+    yield Measurement(name="publish", round=0, arguments=publish)
 
 
 def _ours(size: Size, number: int) -> Iterator[Measurement]:

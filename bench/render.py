@@ -243,7 +243,7 @@ def memory(results: Results) -> str:
     )
 
 
-def conditions(results: Results) -> str:
+def conditions(results: Results, rounds_of: str = "rounds") -> str:
     own = results["conditions"]
     loads = [run["weather"]["load"] for run in results["runs"]]
     others = [
@@ -253,7 +253,7 @@ def conditions(results: Results) -> str:
     settings = ", ".join(f"`{name}` {value}" for name, value in own["settings"].items())
     libraries = ", ".join(f"{name} {version}" for name, version in own["versions"].items())
     rounds, cells = "one round", "a cell is what was measured in that round"
-    if (number := results["size"]["rounds"]) > 1:
+    if (number := results["size"][rounds_of]) > 1:
         rounds = f"{number} rounds, every other one backwards"
         cells = "a cell is the median of the rounds, with the lowest and the highest in parentheses"
     return "\n".join(

@@ -13,8 +13,9 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,59 +24,99 @@ import asyncpg
 import click
 
 from bench.place import Place, Weather, place
-from bench.plan import QUICK, Measurement, Size, plan
-from bench.render import blocks, put
-from bench.scratch import PEERS, ROOT, NotRun, Peer, command, node_version
+from bench.plan import QUICK, Measurement, Size, plan, plan_messages
+from bench.render import Results, blocks, put
+from bench.render_messages import message_blocks
+from bench.scratch import MESSAGE_PEERS, PEERS, ROOT, NotRun, Peer, command, node_version
+from timebell.bench.rabbit import BrokerPlace, private_rabbit, rabbit_version
+from timebell.errors import TimebellError
 
-RESULTS = ROOT / "bench" / "results"
-UNPUBLISHED = ROOT / "build" / "bench.json"
-PAGES: Mapping[Path, Sequence[str]] = {
-    ROOT / "README.md": ["summary"],
-    ROOT / "docs" / "explanation" / "performance.md": [
-        "conditions",
-        "peers",
-        "raw",
-        "late",
-        "notify",
-        "memory",
-    ],
+_PERFORMANCE = ROOT / "docs" / "explanation" / "performance.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What is measured together and can be measured alone, where its results are kept, and the tables it writes."""
+
+    results: Path
+    unpublished: Path
+    pages: Mapping[Path, Sequence[str]]
+    plan: Callable[[Size, Sequence[Peer]], Iterator[Measurement]]
+    peers: Mapping[str, Peer]
+    blocks: Callable[[Results], dict[str, str]]
+    libraries: Sequence[str]
+    has_broker: bool = False
+
+
+PARTS: Mapping[str, Part] = {
+    "jobs": Part(
+        results=ROOT / "bench" / "results",
+        unpublished=ROOT / "build" / "bench.json",
+        pages={
+            ROOT / "README.md": ["summary"],
+            _PERFORMANCE: ["conditions", "peers", "raw", "late", "notify", "memory"],
+        },
+        plan=plan,
+        peers=PEERS,
+        blocks=blocks,
+        libraries=("timebell", "asyncpg", "uvloop", "orjson"),
+    ),
+    "messages": Part(
+        results=ROOT / "bench" / "results" / "messages",
+        unpublished=ROOT / "build" / "bench-messages.json",
+        pages={_PERFORMANCE: ["message-conditions", "messages", "message-late"]},
+        plan=plan_messages,
+        peers=MESSAGE_PEERS,
+        blocks=message_blocks,
+        libraries=("timebell", "asyncpg", "pika", "uvloop", "orjson"),
+        has_broker=True,
+    ),
 }
 _DEADLINE_SECONDS = 900.0
 _SHOWN_SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")
-_LIBRARIES = ("timebell", "asyncpg", "uvloop", "orjson")
 
 
 class Failed(Exception):
     """A process that was to be measured ended badly; its last words are on standard error."""
 
 
-async def measure(size: Size, peers: Sequence[Peer]) -> dict[str, Any]:
+async def measure(part: Part, size: Size, peers: Sequence[Peer]) -> dict[str, Any]:
     """All measurements of the plan, one after the other, and the conditions they were made under."""
     not_run: dict[str, str] = {}
     runs: list[dict[str, Any]] = []
     ready = [peer for peer in peers if _is_ready(peer, not_run)]
     began = time.monotonic()
-    async with place() as here:
+    async with place() as here, _broker(part) as broker:
         results = {
-            "conditions": await _conditions(here),
+            "conditions": await _conditions(here, part),
             "size": asdict(size),
             "peers": [peer.name for peer in peers],
             "not_run": not_run,
             "runs": runs,
         }
-        for measurement in plan(size, ready):
+        for measurement in part.plan(size, ready):
             if measurement.peer is not None and measurement.peer.name in not_run:
                 continue
             _tell(f"{time.monotonic() - began:5.0f} s  {measurement.name}, round {measurement.round + 1}")
             try:
-                runs.append(await _run(here, measurement))
+                runs.append(await _run(here, broker, measurement))
             except Failed:
                 if measurement.peer is None:
                     raise
                 not_run[measurement.peer.name] = "it ended with an error"
             # What has been measured should survive what goes wrong later.
-            keep(results, UNPUBLISHED)
+            keep(results, part.unpublished)
     return results
+
+
+@asynccontextmanager
+async def _broker(part: Part) -> AsyncIterator[BrokerPlace | None]:
+    """One for all that is measured on it."""
+    if not part.has_broker:
+        yield None
+        return
+    async with private_rabbit() as broker:
+        yield broker
 
 
 def _is_ready(peer: Peer, not_run: dict[str, str]) -> bool:
@@ -86,20 +127,26 @@ def _is_ready(peer: Peer, not_run: dict[str, str]) -> bool:
     return peer.name not in not_run
 
 
-async def _run(here: Place, measurement: Measurement) -> dict[str, Any]:
+async def _run(here: Place, broker: BrokerPlace | None, measurement: Measurement) -> dict[str, Any]:
     await here.settle()
-    weather = Weather(here.server.pid)
+    weather = Weather(here.server.pid, None if broker is None else broker.pid)
     at = datetime.now(UTC)
+    # A URL is not an argument, since everybody on the machine can read those.
+    environment = dict(os.environ) if broker is None else {**os.environ, "BENCH_BROKER_URL": broker.url}
     if measurement.peer is None:
         bench = [sys.executable, "-m", "timebell", "bench", *measurement.arguments, "--json"]
-        result = await asyncio.to_thread(_result, [*bench, f"--data={here.data}"], ROOT, os.environ)
+        given = [*bench, f"--data={here.data}"]
+        if broker is not None:
+            given.append(f"--broker-pid={broker.pid}")
+        result = await asyncio.to_thread(_result, given, ROOT, environment)
+    elif broker is not None:
+        program, folder = command(measurement.peer)
+        result = await asyncio.to_thread(_result, [*program, *measurement.arguments], folder, environment)
     else:
         program, folder = command(measurement.peer)
         given = [*program, *measurement.arguments, f"--server-pid={here.server.pid}"]
         async with here.database("peer") as url:
-            # Not an argument, since everybody on the machine can read those.
-            environment = {**os.environ, "BENCH_URL": url}
-            result = await asyncio.to_thread(_result, given, folder, environment)
+            result = await asyncio.to_thread(_result, given, folder, {**environment, "BENCH_URL": url})
     return {
         "name": measurement.name,
         "round": measurement.round,
@@ -127,7 +174,7 @@ def _result(arguments: Sequence[str], folder: Path, environment: Mapping[str, st
     return result
 
 
-async def _conditions(here: Place) -> dict[str, Any]:
+async def _conditions(here: Place, part: Part) -> dict[str, Any]:
     admin = await asyncpg.connect(here.server.url("postgres", role="admin"))
     try:
         settings = {name: await admin.fetchval(f"SHOW {name}") for name in _SHOWN_SETTINGS}
@@ -135,8 +182,10 @@ async def _conditions(here: Place) -> dict[str, Any]:
     finally:
         await admin.close()
     versions = {"Python": platform.python_version()}
-    versions |= {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    if node := node_version():
+    versions |= {name: importlib.metadata.version(name) for name in part.libraries}
+    if part.has_broker:
+        versions["RabbitMQ"] = rabbit_version() or "of an unknown version"
+    elif node := node_version():
         versions["Node.js"] = node.removeprefix("v")
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -185,10 +234,10 @@ def keep(results: Mapping[str, Any], file: Path) -> None:
     file.write_text(written(results), encoding="utf-8")
 
 
-def publish(results: Mapping[str, Any]) -> None:
+def publish(part: Part, results: Mapping[str, Any]) -> None:
     """Write the tables into the pages."""
-    texts = blocks(results)
-    for page, names in PAGES.items():
+    texts = part.blocks(results)
+    for page, names in part.pages.items():
         text = page.read_text(encoding="utf-8")
         for name in names:
             text = put(text, name, texts[name])
@@ -205,14 +254,21 @@ def _tell(line: str) -> None:
 )
 @click.option("--rounds", type=click.IntRange(1, 20), help="Rounds of everything that is compared.")
 @click.option(
-    "--peer", "names", multiple=True, type=click.Choice(list(PEERS)), help="Only this peer; may be repeated."
+    "--peer",
+    "names",
+    multiple=True,
+    type=click.Choice([*PEERS, *MESSAGE_PEERS]),
+    help="Only this peer; may be repeated.",
 )
 @click.option("--no-peers", is_flag=True, help="Timebell and the raw loop alone.")
 @click.option("--publish/--no-publish", "is_published", default=True, help="Write the tables into the pages.")
 @click.option(
+    "--only", type=click.Choice(list(PARTS)), help="Measure this part alone, and write its tables alone."
+)
+@click.option(
     "--render",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Measure nothing, and write the tables from the results of an earlier run.",
+    help="Measure nothing, and write the tables of one part from the results of an earlier run.",
 )
 def main(
     quick: bool,
@@ -220,23 +276,34 @@ def main(
     names: tuple[str, ...],
     no_peers: bool,
     is_published: bool,
+    only: str | None,
     render: Path | None,
 ) -> None:
     """Measure Timebell, the raw loop and peers on one server, and publish the tables."""
     if render is not None:
-        publish(json.loads(render.read_text(encoding="utf-8")))
+        part = PARTS[only or ("messages" if render.parent.name == "messages" else "jobs")]
+        publish(part, json.loads(render.read_text(encoding="utf-8")))
         return
     size = QUICK if quick else Size()
-    peers = [] if no_peers else [PEERS[name] for name in names or PEERS]
-    results = asyncio.run(measure(replace(size, rounds=rounds or size.rounds), peers))
+    size = replace(size, rounds=rounds or size.rounds, messages_rounds=rounds or size.messages_rounds)
     # What is published is whole: a table with a peer left out would look like a choice.
     is_published = is_published and not (quick or names or no_peers)
-    file = RESULTS / f"{results['conditions']['date']}.json" if is_published else UNPUBLISHED
-    keep(results, file)
-    if is_published:
-        publish(results)
-    print("\n\n".join(blocks(results).values()))
-    _tell(f"The results are in {file.relative_to(ROOT)}.")
+    for part in [PARTS[only]] if only else PARTS.values():
+        peers = [] if no_peers else [peer for name, peer in part.peers.items() if not names or name in names]
+        try:
+            results = asyncio.run(measure(part, size, peers))
+        except TimebellError as error:
+            # There is no broker here. What needs none is worth having all the same.
+            if only:
+                raise click.ClickException(str(error)) from error
+            _tell(f"Not measured: {error}")
+            continue
+        file = part.results / f"{results['conditions']['date']}.json" if is_published else part.unpublished
+        keep(results, file)
+        if is_published:
+            publish(part, results)
+        print("\n\n".join(part.blocks(results).values()))
+        _tell(f"The results are in {file.relative_to(ROOT)}.")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "peers"
 PYTHON_PACKAGES = ("asyncpg", "pgqueuer", "procrastinate", "psycopg[binary,pool]", "uvloop")
+CELERY_PACKAGES = ("celery",)
 NODE_PACKAGES = ("graphile-worker", "pg")
 _INSTALL_SECONDS = 600.0
 
@@ -29,6 +30,7 @@ class Peer:
     program: str
     jobs_share: float = 1.0
     options: tuple[str, ...] = ()
+    packages: tuple[str, ...] = PYTHON_PACKAGES
 
     @property
     def is_python(self) -> bool:
@@ -51,11 +53,17 @@ PEERS: Mapping[str, Peer] = {
 }
 
 
+# Those that work on a broker have an environment of their own: where one cannot be installed the others can.
+MESSAGE_PEERS: Mapping[str, Peer] = {
+    peer.name: peer for peer in [Peer(name="celery", program="celery_peer.py", packages=CELERY_PACKAGES)]
+}
+
+
 def command(peer: Peer) -> tuple[list[str], Path]:
     """How to start a peer, and in which folder. Installs it first, or raises `NotRun`."""
     if peer.is_python:
         module = f"bench.peers.{peer.program.removesuffix('.py')}"
-        return [str(_python()), "-m", module, *peer.options], ROOT
+        return [str(_python(peer.packages)), "-m", module, *peer.options], ROOT
     node, folder = _node()
     return [node, str(ROOT / "bench" / "peers" / peer.program), *peer.options], folder
 
@@ -67,14 +75,14 @@ def node_version() -> str | None:
     return subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _python() -> Path:
-    folder = SCRATCH / "python"
+def _python(packages: Sequence[str]) -> Path:
+    folder = SCRATCH / ("python" if packages == PYTHON_PACKAGES else packages[0])
     python = folder / "bin" / "python"
-    if not _is_ready(folder, PYTHON_PACKAGES):
+    if not _is_ready(folder, packages):
         _install([sys.executable, "-m", "venv", "--clear", str(folder)], "a virtual environment")
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        _install([*pip, *PYTHON_PACKAGES], "the Python peers")
-        _note_ready(folder, PYTHON_PACKAGES)
+        _install([*pip, *packages], "the Python peers")
+        _note_ready(folder, packages)
     return python
 
 

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from timebell.brokers import Broker
+from timebell.brokers.app import broker_app
+from timebell.brokers.opening import open_broker
 from timebell.config import Settings
 from timebell.db.migrate import Slice
 from timebell.errors import ConfigurationError
@@ -39,12 +42,12 @@ BUILT_IN = App(
 )
 
 
-def apps_of(settings: Settings) -> list[App]:
+def apps_of(settings: Settings, broker: Broker | None = None) -> list[App]:
     """The apps that the settings name. What comes with Timebell may have been taken away, unless somebody names it."""
     names = settings.apps
     if settings.source_of("apps") == "default":
         names = tuple(name for name in names if _is_there(name))
-    return load_apps(names)
+    return load_apps(names, broker)
 
 
 def _is_there(name: str) -> bool:
@@ -55,12 +58,13 @@ def _is_there(name: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def load_apps(names: Iterable[str]) -> list[App]:
-    """The apps of these modules: each has one `App` record under the name `app` or `APP`."""
-    return [_load_app(name) for name in names]
+def load_apps(names: Iterable[str], broker: Broker | None = None) -> list[App]:
+    """The apps of these modules: each has one `App` record under the name `app` or `APP`, or a function `with_broker`
+    that makes one of the broker there is, or of None."""
+    return [_load_app(name, broker) for name in names]
 
 
-def _load_app(name: str) -> App:
+def _load_app(name: str, broker: Broker | None) -> App:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -77,13 +81,26 @@ def _load_app(name: str) -> App:
         app = getattr(module, attribute, None)
         if isinstance(app, App):
             return app
+    if callable(with_broker := getattr(module, "with_broker", None)):
+        app = with_broker(broker)
+        if isinstance(app, App):
+            return app
     raise ConfigurationError(f"apps: {name!r} has no App; put `app = App(name=..., ...)` into it")
 
 
-def registry_of(apps: Sequence[App], providers: Sequence[Provider] = ()) -> Registry:
+def registry_of(
+    apps: Sequence[App],
+    providers: Sequence[Provider] = (),
+    broker: Broker | None = None,
+    settings: Settings | None = None,
+) -> Registry:
     """Everything that a process with these apps runs. One that brings a `notify_app` of its own goes before ours."""
     ours = () if any(DELIVER in app.handlers for app in apps) else (notify_app(providers),)
-    return Registry([BUILT_IN, *ours, *apps])
+    settings = settings or Settings()
+    publishing = broker_app(
+        broker, tenant=settings.broker_tenant, trusts_tenant=settings.broker_trusts_tenant
+    )
+    return Registry([BUILT_IN, *ours, *apps, publishing])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +109,7 @@ class Loaded:
 
     registry: Registry
     providers: Sequence[Provider] = ()
+    broker: Broker | None = None
     is_demo_by_default: bool = False
 
 
@@ -99,8 +117,31 @@ class Loaded:
 async def load(
     settings: Settings, apps: Sequence[App] = (), *, given: Sequence[Provider] | None = None
 ) -> AsyncIterator[Loaded]:
-    """The apps, and the providers that were given or that the settings describe, for as long as the block lasts."""
-    brought = [*apps_of(settings), *apps]
+    """The apps, the broker, and the providers that were given or that the settings describe, for as long as the block
+    lasts."""
+    async with _broker_of(settings) as broker:
+        brought = [*apps_of(settings, broker), *apps]
+        async with _load(settings, brought, broker, given) as loaded:
+            yield loaded
+
+
+@asynccontextmanager
+async def _broker_of(settings: Settings) -> AsyncIterator[Broker | None]:
+    """Nothing is connected yet: that is done by whoever needs it (`App.on_open`)."""
+    if settings.broker_url is None:
+        yield None
+        return
+    broker = open_broker(settings.broker_url)
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+@asynccontextmanager
+async def _load(
+    settings: Settings, brought: Sequence[App], broker: Broker | None, given: Sequence[Provider] | None
+) -> AsyncIterator[Loaded]:
     other = next((app.name for app in brought if DELIVER in app.handlers), None)
     if other is not None:
         for name, value in (("demo", settings.demo), ("providers", given or settings.providers)):
@@ -108,12 +149,15 @@ async def load(
                 raise ConfigurationError(
                     f"{name}: the app {other!r} brings providers of its own; leave out the one or the other"
                 )
-        yield Loaded(registry=registry_of(brought))
+        yield Loaded(registry=registry_of(brought, (), broker, settings), broker=broker)
         return
     is_default = given is None and settings.demo is None and settings.is_demo
     async with open_providers(settings, given) as providers:
         yield Loaded(
-            registry=registry_of(brought, providers), providers=providers, is_demo_by_default=is_default
+            registry=registry_of(brought, providers, broker, settings),
+            providers=providers,
+            broker=broker,
+            is_demo_by_default=is_default,
         )
 
 

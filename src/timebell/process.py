@@ -6,14 +6,14 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from timebell.config import Settings
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import check_schema
 from timebell.engine import Engine
-from timebell.errors import DatabaseUnavailable, EmbeddedServerError
+from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedServerError
 from timebell.kernel.aside import Aside
 from timebell.kernel.bell import Timebell
 from timebell.loading import Loaded, load, slices_of
@@ -27,7 +27,9 @@ from timebell.server import (
     open_bell,
     open_figures,
     open_walled_bell,
+    opened_apps,
     started_engine,
+    taking_in,
     with_secret_key,
 )
 from timebell.web.keys import NewKey
@@ -55,47 +57,69 @@ class Ready:
     sandbox: Sandbox | None = None
 
 
+Part = Literal["api", "engine", "intake"]
+_EVERYTHING: Final = frozenset[Part]({"api", "engine", "intake"})
+
+
 class Process:
-    """One process in the foreground: everything (`up`), or one half of it for somebody else's database: the API
-    (`serve`) or a node (`work`)."""
+    """One process in the foreground: everything (`up`), or one part of it for somebody else's database: the API
+    (`serve`), a node (`work`), or what takes messages from a broker (`consume`)."""
 
     def __init__(
-        self, settings: Settings, *, on_ready: Callable[[Ready], None], sandbox: NewSandbox | None = None
+        self,
+        settings: Settings,
+        *,
+        on_ready: Callable[[Ready], None],
+        sandbox: NewSandbox | None = None,
+        queues: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._new_sandbox = sandbox
+        self._queues = queues
         self._sandbox: Sandbox | None = None
         self._on_ready = on_ready
         self._stopping = asyncio.Event()
         self._bell: Timebell | None = None
         self._engine: Engine | None = None
+        self._is_intake_alone = False
         self._metrics = Metrics()
         # Anybody may ask how the process is, as often as they like, and the connections are for its work.
         self._database_complaints = Remembered(self._ask_database, _READY_FRESH_SECONDS)
 
     async def up(self) -> None:
         """The database, its schema, an engine and the API, until a signal."""
-        await self._listening("start", has_engine=True)
+        await self._listening("start", _EVERYTHING)
 
     async def serve(self) -> None:
         """The API on a database whose schema is somebody else's care, until a signal."""
-        await self._listening("find", has_engine=False)
+        await self._listening("find", frozenset({"api"}))
 
     async def work(self, *, has_port: bool = False) -> None:
         """An engine on a database whose schema is somebody else's care, until a signal. With a port it answers how it
         is and what it has counted."""
-        if has_port:
-            await self._listening("find", has_engine=True, has_api=False)
-        else:
-            await self._until_signal(self._run("find", None, has_engine=True))
+        await self._perhaps_listening(frozenset({"engine"}), has_port=has_port)
 
-    async def _listening(self, whereabouts: Whereabouts, *, has_engine: bool, has_api: bool = True) -> None:
+    async def consume(self, *, has_port: bool = False) -> None:
+        """What takes messages from a broker, on a database whose schema is somebody else's care, until a signal."""
+        if self._settings.broker_url is None:
+            raise ConfigurationError(
+                "broker_url: is missing, and there is nothing to take messages from; give that of the broker"
+            )
+        await self._perhaps_listening(frozenset({"intake"}), has_port=has_port)
+
+    async def _perhaps_listening(self, parts: frozenset[Part], *, has_port: bool) -> None:
+        if has_port:
+            await self._listening("find", parts)
+        else:
+            await self._until_signal(self._run("find", None, parts))
+
+    async def _listening(self, whereabouts: Whereabouts, parts: frozenset[Part]) -> None:
         """The port is taken first: it is soon told, and whoever asks hears that the process is starting."""
         front = Front(self.complaints, self._metrics.text)
         listener = Listener(front)
         await listener.start(self._settings.host, self._settings.port)
         try:
-            await self._until_signal(self._run(whereabouts, front, has_engine=has_engine, has_api=has_api))
+            await self._until_signal(self._run(whereabouts, front, parts))
         finally:
             await listener.close()
 
@@ -108,6 +132,8 @@ class Process:
             return ["starting"]
         worker = self._sandbox or engine
         complaints = [] if worker is None else worker.complaints()
+        if self._is_intake_alone:
+            complaints += bell.holds.reasons.values()
         complaints += await self._database_complaints()
         return ["stopping"] if self._stopping.is_set() else complaints
 
@@ -123,12 +149,13 @@ class Process:
             return [str(error)]
         return []
 
-    async def _run(
-        self, whereabouts: Whereabouts, front: Front | None, *, has_engine: bool, has_api: bool = True
-    ) -> None:
+    async def _run(self, whereabouts: Whereabouts, front: Front | None, parts: frozenset[Part]) -> None:
         settings = self._settings
+        self._is_intake_alone = parts == {"intake"}
         async with AsyncExitStack() as stack:
             loaded = await stack.enter_async_context(load(settings))
+            if self._queues:
+                loaded = replace(loaded, registry=loaded.registry.only(self._queues))
             new = self._new_sandbox
             place = await stack.enter_async_context(
                 database_place(settings, whereabouts, is_sandbox=new is not None)
@@ -138,30 +165,41 @@ class Process:
                 for migration in await apply_migrations(place, settings, loaded.registry):
                     log.info("migrated", migration=str(migration))
             bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry, sandbox=new))
-            if new is not None:
-                opening = sandboxed(bell, is_alone=place.is_started_here)
-                self._sandbox = await stack.enter_async_context(opening)
-                self._engine = self._sandbox.engine
-            elif has_engine:
-                self._engine = await stack.enter_async_context(started_engine(bell, place, loaded))
-            else:
-                refuse_sandbox(bell.clock)
-                await bell.declare()
+            await self._open_engine(stack, place, loaded, bell, parts)
+            taking = None
+            if "intake" in parts:
+                taking = await stack.enter_async_context(taking_in(bell))
             if loaded.providers:
                 names = [provider.name for provider in loaded.providers]
                 log.info("demo mode: nothing leaves" if settings.is_demo else "messages leave", through=names)
             key = None
             if front is not None:
                 await self._open_metrics(stack, place, settings, loaded, bell)
-                if has_api:
+                if "api" in parts:
                     key = await self._open_front(stack, front, place, settings, loaded, bell)
                 else:
                     front.open(only_a_node())
             self._bell = bell
             apps = frozenset(app.name for app in loaded.registry.apps)
             self._on_ready(Ready(place=place, apps=apps, key=key, sandbox=self._sandbox))
-            waits = [] if self._engine is None else [self._engine.wait()]
+            waits = [each.wait() for each in (self._engine, taking) if each is not None]
             await _first_of(_ended(place), self._stopping.wait(), *waits)
+
+    async def _open_engine(
+        self, stack: AsyncExitStack, place: Place, loaded: Loaded, bell: Timebell, parts: frozenset[Part]
+    ) -> None:
+        """What pays, where this process does; whoever takes messages in needs what the apps keep open, too."""
+        if parts != {"api"}:
+            await stack.enter_async_context(opened_apps(bell))
+        if self._new_sandbox is not None:
+            opening = sandboxed(bell, is_alone=place.is_started_here)
+            self._sandbox = await stack.enter_async_context(opening)
+            self._engine = self._sandbox.engine
+        elif "engine" in parts:
+            self._engine = await stack.enter_async_context(started_engine(bell, place, loaded))
+        else:
+            refuse_sandbox(bell.clock)
+            await bell.declare()
 
     async def _open_front(
         self,
@@ -190,6 +228,8 @@ class Process:
         own = [getattr(provider, "aside", None) for provider in loaded.providers]
         self._metrics.asides = [bell.aside, *(aside for aside in own if isinstance(aside, Aside))]
         self._metrics.tallies = bell.tallies
+        self._metrics.apps = bell.registry.apps
+        self._metrics.holds = bell.holds
         self._metrics.engine = self._engine
         self._metrics.figures = await stack.enter_async_context(open_figures(place, settings, bell.clock))
 

@@ -18,7 +18,7 @@ from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
 from timebell.errors import ConfigurationError, DataFolderInUse, EmbeddedServerError
-from timebell.kernel.app import App, Registry
+from timebell.kernel.app import App, ConsumeFunction, Registry
 from timebell.kernel.bell import Timebell
 from timebell.kernel.insights import Insights
 from timebell.kernel.tallies import Tallies
@@ -241,7 +241,9 @@ async def running(
         await apply_migrations(place, settings, loaded.registry)
         bell = await stack.enter_async_context(open_bell(place, settings, loaded.registry))
         if engine:
+            await stack.enter_async_context(opened_apps(bell))
             await stack.enter_async_context(started_engine(bell, place, loaded))
+            await stack.enter_async_context(taking_in(bell))
         else:
             await bell.declare()
         yield bell
@@ -266,6 +268,52 @@ async def _watched(place: Place) -> AsyncIterator[None]:
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+
+@asynccontextmanager
+async def opened_apps(bell: Timebell) -> AsyncIterator[None]:
+    """What the apps keep open for as long as they pay, or take something in."""
+    async with AsyncExitStack() as stack:
+        for app in bell.registry.apps:
+            if app.on_open is not None:
+                await stack.enter_async_context(app.on_open(bell))
+        yield
+
+
+@asynccontextmanager
+async def taking_in(bell: Timebell) -> AsyncIterator[Taking]:
+    """What the apps take in by themselves, from a broker for example."""
+    loops = [
+        asyncio.create_task(_take_in(app.on_consume, bell), name=f"timebell intake {app.name}")
+        for app in bell.registry.apps
+        if app.on_consume is not None
+    ]
+    try:
+        yield Taking(loops)
+    finally:
+        for loop in loops:
+            loop.cancel()
+        if loops:
+            await asyncio.wait(loops, timeout=_CLOSE_SECONDS)
+
+
+async def _take_in(consume: ConsumeFunction, bell: Timebell) -> None:
+    await consume(bell)
+
+
+class Taking:
+    """The loops that take something in."""
+
+    def __init__(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        self._loops = loops
+
+    async def wait(self) -> None:
+        """As long as they go on. None ends by itself but by a bug, and that is raised here."""
+        if not self._loops:
+            await asyncio.Event().wait()
+        done, _ = await asyncio.wait(self._loops, return_when=asyncio.FIRST_COMPLETED)
+        for ended in done:
+            ended.result()
 
 
 @asynccontextmanager

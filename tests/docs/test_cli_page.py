@@ -54,7 +54,7 @@ def test_no_line_of_a_list_of_commands_is_cut_short() -> None:
 
 
 def test_every_command_that_reads_answers_in_json() -> None:
-    silent = {"timebell up", "timebell serve", "timebell work"}
+    silent = {"timebell up", "timebell serve", "timebell work", "timebell consume"}
     for name, command in commands(program, "timebell"):
         has = {option.opts[0] for option in command.params if isinstance(option, click.Option)}
         assert ("--json" in has) != (name in silent), name

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.shape.tree import ROOT
+from timebell.apps.scheduler import with_broker
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 SOURCE = (ROOT / "src" / "timebell" / "web" / "metrics.py").read_text(encoding="utf-8")
@@ -18,9 +19,20 @@ def exported() -> set[str]:
     return {f"{name}_total" if kind == "counter" else name for kind, name in made}
 
 
+def of_the_scheduler() -> set[str]:
+    app = with_broker(None)
+    made = {f"{one.name}_total" if one.sort == "counter" else one.name for one in app.measures}
+    return made | {gauge.name for gauge in app.gauges}
+
+
 @pytest.mark.req("U-16")
 def test_every_figure_is_told() -> None:
     told = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
-    section = PAGE.partition("## Under the names of the specification")[2].partition("## Alerts")[0]
+    section = PAGE.partition("## Under the names of the specification")[2].partition("## The scheduler")[0]
     told |= set(re.findall(r"`(\w+)`", section))
-    assert told == exported()
+    assert told == exported() | of_the_scheduler()
+
+
+def test_the_scheduler_s_own_figures_stand_in_its_section() -> None:
+    section = PAGE.partition("## The scheduler")[2].partition("## Alerts")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == of_the_scheduler()

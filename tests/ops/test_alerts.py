@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ops.figures import asked_for, names_on, page_of_a_node, unknown_to
 from tests.packages import need_program
 from timebell.kernel.tallies import Tallies
+from timebell.testing.database import TestDatabase
 from timebell.web.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -29,24 +31,44 @@ def _checked(page: bytes) -> str:
     return done.stdout.decode() + done.stderr.decode()
 
 
+def rules() -> dict[str, str]:
+    """The expression of each alert."""
+    found = re.findall(
+        r"- alert: (\w+)\n +expr: ((?:.*\n)+?)(?: +for: \w+\n)? +labels: {severity: (?:critical|warning)}\n"
+        r' +annotations:\n +summary: ".+"\n +remedy: ".+"\n',
+        RULES.read_text(encoding="utf-8"),
+    )
+    return dict(found)
+
+
 def test_prometheus_can_read_the_rules() -> None:
     promtool("check", "rules", str(RULES))
 
 
-@pytest.mark.req("J-12.2", "J-12.3", "J-13.5", "A-9.1")
+@pytest.mark.req("J-12.2", "J-12.3", "J-13.5", "A-9.1", "S-6.1")
 def test_each_threshold_is_borne_and_one_more_is_not() -> None:
     promtool("test", "rules", str(Path(__file__).with_name("alerts_test.yml")))
 
 
-@pytest.mark.req("U-16")
-async def test_the_rules_ask_only_for_figures_that_are_exported() -> None:
-    exported = set(re.findall(r'"(timebell_\w+)"', (ROOT / "src/timebell/web/metrics.py").read_text()))
-    exported |= {f"{name}_total" for name in exported}
-    expressions = re.findall(r"expr: (.*?)\n +(?:for|labels):", RULES.read_text(), re.DOTALL)
-    asked = set(re.findall(r"timebell_\w+", " ".join(expressions)))
-    assert len(expressions) == RULES.read_text().count("- alert:")
-    assert asked
-    assert asked <= exported, asked - exported
+def test_every_alert_says_what_to_do() -> None:
+    assert len(rules()) == RULES.read_text(encoding="utf-8").count("- alert:")
+
+
+def test_every_alert_about_messages_is_tried() -> None:
+    _, groups, about_messages = RULES.read_text(encoding="utf-8").partition(
+        "- name: timebell-messages-critical"
+    )
+    assert groups
+    tried = Path(__file__).with_name("alerts_test.yml").read_text(encoding="utf-8")
+    names = re.findall(r"- alert: (\w+)", about_messages)
+    assert len(names) == 10
+    assert [name for name in names if name not in tried] == []
+
+
+@pytest.mark.req("U-16", "S-6.1")
+async def test_the_rules_ask_only_for_figures_that_are_exported(database_url: TestDatabase) -> None:
+    async with page_of_a_node(database_url) as page:
+        assert unknown_to(names_on(page), rules().values()) == set()
 
 
 async def test_prometheus_finds_nothing_to_object_to_in_the_page() -> None:
@@ -57,3 +79,16 @@ async def test_prometheus_finds_nothing_to_object_to_in_the_page() -> None:
     page = await Metrics(tallies=tallies).text()
     complaints = await asyncio.to_thread(_checked, page)
     assert [line for line in complaints.splitlines() if not line.startswith("latency_ms")] == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ('max by (queue) (a{queue=~"b|c"}) > 0 and sum(rate(d_total[5m])) == 0', {"a", "d_total"}),
+        ("min_over_time(max(a)[1m:15s]) > bool 3e2 or vector(0)", {"a"}),
+        ("sum(a) / on (x) group_left (y) b unless a offset 15m", {"a", "b"}),
+        ('histogram_quantile(0.99, sum by (le) (rate(a_bucket{b="\\"c"}[$__rate_interval])))', {"a_bucket"}),
+    ],
+)
+def test_the_names_in_an_expression(expression: str, names: set[str]) -> None:
+    assert asked_for(expression) == names

@@ -17,7 +17,9 @@ QUERY_LINES = 80
 MIGRATION_LINES = 400
 
 # A module may pass the soft limit only if it is named here with the reason why it is better whole.
-LONG_MODULES: Mapping[str, str] = {}
+LONG_MODULES: Mapping[str, str] = {
+    "src/timebell/kernel/schedules.py": "The verbs about schedules are one interface, each like the one beside it.",
+}
 
 SLICES = ("kernel", "engine", "notify")
 

@@ -37,6 +37,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "engine/unpark_jobs": "jobs jobs queue_pauses",
     },
     "A node looks for what is due, paused or old of all tenants.": {
+        "apps/scheduler/read_next_tenant": "requests",
         "engine/claim_schedules": "schedules",
         "engine/prune_agendas": "agendas",
         "engine/prune_dead_jobs": "dead_jobs dead_jobs",

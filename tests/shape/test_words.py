@@ -63,9 +63,18 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
         for place in ("bodies.py", "migrations/", "sql/list_reminders.sql")
         for name in ("next_attempt_at", "organization", "scheduled_at")
     ),
+    *(
+        (f"src/timebell/apps/scheduler/{place}", name, "the source's own name for it, which clients know")
+        for place in ("bodies.py", "migrations/")
+        for name in ("next_run_at", "tz")
+    ),
+    ("src/timebell/client/dedupe.py", "dedupe", "the name that receivers know it by"),
+    ("src/timebell/client/dedupe.py", "scheduled_for", "as it stands in the message"),
     ("src/timebell/client/people.py", "task", "a task is a to-do there"),
     ("src/timebell/client/people.py", "rev", "the source's own name for it, which clients know"),
     ("src/timebell/client/people.py", "tz", "the source's own name for it, which clients know"),
+    ("src/timebell/client/scheduler.py", "tz", "as it stands in the message"),
+    ("src/timebell/client/scheduler.py", "next_run_at", "the source's own name for it, which clients know"),
     ("src/timebell/rules/", "cron", "the name of a syntax for recurrences"),
 )
 

@@ -19,6 +19,7 @@ from tests.simulation.ending import Change, Ending
 from tests.simulation.process import Process
 from tests.simulation.scene import Scene
 from tests.simulation.wire import Statement
+from timebell.kernel import App
 
 
 class Asking(ABC):
@@ -49,6 +50,10 @@ class Asking(ABC):
 
     def leave(self) -> None:  # noqa: B027
         """Nobody does anything any more."""
+
+    def app(self, app: App) -> App:
+        """An app's as one process has it: the same for all, unless each keeps something of its own."""
+        return app
 
     def changes(self) -> Sequence[Change]:
         """What was done, besides by plans, about what is owed."""
@@ -97,12 +102,12 @@ class Asking(ABC):
         """Something is just about to be started or settled: now and then somebody changes their mind at this moment."""
         if self.is_over or statement.name not in self.turning or self._rush.random() >= self._rush_share:
             return
-        ids = [each for each in _ids_in(statement) if each in self._wanted]
+        ids = [each for each in ids_in(statement) if each in self._wanted]
         if ids and not statement.life.is_dead:
             self._regret(self._rush.choice(ids))
 
 
-def _ids_in(statement: Statement) -> list[UUID]:
+def ids_in(statement: Statement) -> list[UUID]:
     found: list[UUID] = []
     for argument in statement.arguments:
         several = argument if isinstance(argument, list) else [argument]

@@ -48,7 +48,7 @@ class Handlers:
         record: Callable[[Record], None],
         kill: Callable[[Life], None],
         post: Post,
-        others: Sequence[App] = (),
+        others: Sequence[Callable[[], App]] = (),
     ) -> None:
         self._post = post
         self._others = others
@@ -69,7 +69,7 @@ class Handlers:
         return [
             App(name="sim", handlers=handlers, queues=QUEUES),
             self._noted_app(notify),
-            *map(self._noted_app, self._others),
+            *(self._noted_app(made()) for made in self._others),
         ]
 
     def _noted_app(self, app: App) -> App:

@@ -24,6 +24,7 @@ from timebell.kernel import App, Registry, Timebell
 from timebell.kernel.aside import Threads, Turns
 from timebell.kernel.audit import Audit
 from timebell.notify import Notify
+from timebell.server import opened_apps, taking_in
 from timebell.testing.database import TestDatabase
 
 LEASE_SECONDS = 8 * 3600.0
@@ -208,9 +209,19 @@ class Process:
         self.bell = await self._made_bell(self._urls.url, is_walled=False)
         self.notify = Notify(self.bell)
         self._bus.join(self)
+        if any(app.on_open is not None or app.on_consume is not None for app in self._apps):
+            is_open: asyncio.Future[None] = self.wire.loop.create_future()
+            self.run(self._keep_open(is_open))
+            await is_open
         if with_engine:
             self.engine = Engine(self.bell)
             await self.engine.start()
+
+    async def _keep_open(self, is_open: asyncio.Future[None]) -> None:
+        """What the apps keep open, and take in by themselves, as long as the process lives."""
+        async with opened_apps(self.bell), taking_in(self.bell) as taking:
+            is_open.set_result(None)
+            await taking.wait()
 
     async def _made_bell(self, url: str, *, is_walled: bool) -> Timebell:
         database = await SimulatedDatabase.made_for(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -97,6 +98,7 @@ class _Run:
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
         present = [part for part in parts() if part.is_in(scene)]
         know_queries(*(part.queries for part in present))
+        users = [part.make(seed, scene, self._record, monitor) for part in present]
         self.askers: list[Asking] = [
             World(seed, scene, self._record),
             Notes(seed, scene, self._record),
@@ -105,10 +107,10 @@ class _Run:
             Timetables(seed, scene, self._record, monitor),
             Clients(seed, scene, self._record, monitor),
             Gathering(seed, scene, self._record, monitor),
-            *(part.make(seed, scene, self._record, monitor) for part in present),
+            *users,
         ]
         self.post = Post(seed, self.wire.now, monitor, self.injector.kill)
-        others = [part.app for part in present]
+        others = [partial(user.app, part.app) for part, user in zip(present, users, strict=True)]
         self.handlers = Handlers(
             seed, scene, self.wire.now, self._record, self.injector.kill, self.post, others
         )

@@ -42,6 +42,9 @@ class Scene:
     schedules_a_day: float = 0
     orders_a_day: float = 0
     digests_a_day: float = 0
+    # What other services ask for through a broker, and how often the broker itself fails.
+    requests_a_day: float = 0
+    broker_faults_a_day: float = 0
 
     @property
     def beside(self) -> Scene:

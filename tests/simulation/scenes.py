@@ -29,8 +29,23 @@ _MET = replace(
     orders_a_day=4,
     digests_a_day=2,
 )
-# An app can be taken away, and then nobody meets.
+_SERVED = replace(
+    _BUSY,
+    enqueues_a_day=8,
+    plans_a_day=3,
+    tells_a_day=2,
+    visits_a_day=0.5,
+    crowds_a_day=1,
+    queue_pauses_a_day=1,
+    schedules_a_day=1,
+    orders_a_day=4,
+    digests_a_day=2,
+    requests_a_day=40,
+    broker_faults_a_day=6,
+)
+# An app can be taken away, and then nobody meets, or asks through a broker.
 _DO_MEET = any(part.is_in(_MET) for part in parts())
+_DO_SERVE = any(part.is_in(_SERVED) for part in parts())
 # So little at a time that a year can be played.
 YEAR = replace(
     _MET,
@@ -41,6 +56,8 @@ YEAR = replace(
     tells_a_day=1,
     visits_a_day=0.3,
     meetings_a_day=1 if _DO_MEET else 0,
+    requests_a_day=1 if _DO_SERVE else 0,
+    broker_faults_a_day=0.3,
     crowds_a_day=0.2,
     queue_pauses_a_day=0.2,
     revivals_a_day=0.3,
@@ -55,5 +72,8 @@ YEAR = replace(
 
 
 def scene_of(seed: int) -> Scene:
-    """In the world of every third seed people meet, and as much less is asked for besides as that takes."""
-    return _MET if _DO_MEET and seed % 3 == 1 else _BUSY
+    """In the world of every third seed people meet, and in that of the next services ask through a broker; as much less
+    is asked for besides as that takes."""
+    if _DO_MEET and seed % 3 == 1:
+        return _MET
+    return _SERVED if _DO_SERVE and seed % 3 == 2 else _BUSY

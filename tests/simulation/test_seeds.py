@@ -19,6 +19,7 @@ _IN_IT = {
     "meetings_a_day": "propose_done",
     "schedules_a_day": "schedules",
     "orders_a_day": "orders_answered",
+    "requests_a_day": "dues",
 }
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from timebell.brokers.local import LocalBroker
 from timebell.config import Settings
 from timebell.errors import ConfigurationError
-from timebell.loading import apps_of
+from timebell.loading import apps_of, load_apps
 
 
 def test_nothing_is_loaded_where_the_settings_name_nothing() -> None:
@@ -32,3 +33,16 @@ def test_a_default_app_that_was_deleted_is_not_missed(
 def test_an_app_that_somebody_names_must_be_there() -> None:
     with pytest.raises(ConfigurationError, match=r"no module 'acme\.shifts'"):
         apps_of(Settings(apps=("acme.shifts",)))
+
+
+def test_an_app_that_needs_the_broker_is_made_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "house_c.py").write_text(
+        "from timebell import App\n"
+        "def with_broker(broker):\n"
+        "    return App(name='post' if broker is None else 'mail')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    [app] = apps_of(Settings(apps=("house_c",)))
+    assert app.name == "post"
+    [app] = load_apps(["house_c"], LocalBroker())
+    assert app.name == "mail"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from starlette.requests import Request
@@ -40,7 +41,7 @@ def switch() -> Switch:
     return made
 
 
-async def ask(switch: Switch, method: str, path: str) -> str:
+async def ask(switch: Switch, method: str, path: str, raw_path: bytes | None = None) -> str:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -50,6 +51,8 @@ async def ask(switch: Switch, method: str, path: str) -> str:
         raise AssertionError("nothing is read")
 
     scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
+    if raw_path is not None:
+        scope["raw_path"] = raw_path
     await switch(scope, receive, send)
     body: bytes = sent[1]["body"]
     return body.decode()
@@ -92,6 +95,29 @@ async def test_a_path_leads_to_its_operation(switch: Switch, method: str, path: 
 )
 async def test_what_it_does_not_know_goes_to_the_framework(switch: Switch, method: str, path: str) -> None:
     assert await ask(switch, method, path) == "framework"
+
+
+@pytest.mark.parametrize(
+    ("raw_path", "found"),
+    [
+        (b"/v1/jobs/a%2Fb", "/v1/jobs/{id} [('id', 'a/b')]"),
+        (b"/v1/jobs/a%2fjourney", "/v1/jobs/{id} [('id', 'a/journey')]"),
+        (b"/v1/jobs/%2F/journey", "/v1/jobs/{id}/journey [('id', '/')]"),
+        (b"/v1/jobs/%252F", "/v1/jobs/{id} [('id', '%2F')]"),
+        (b"/v1/jobs/100%", "/v1/jobs/{id} [('id', '100%')]"),
+        (b"/v1/jobs/%C3%A9", "/v1/jobs/{id} [('id', '\u00e9')]"),
+        (b"/v1/job%73", "/v1/jobs []"),
+        (b"/v1%2Fjobs", "framework"),
+        # Not UTF-8, so not the name of anything, and above all not of what it would be shown as.
+        (b"/v1/jobs/%FF", "framework"),
+        (b"/%FF", "framework"),
+    ],
+)
+async def test_a_slash_that_is_written_otherwise_divides_nothing(
+    switch: Switch, raw_path: bytes, found: str
+) -> None:
+    path = unquote(raw_path.decode())
+    assert await ask(switch, "GET", path, raw_path) == found
 
 
 def test_nobody_takes_the_place_of_another(switch: Switch) -> None:

@@ -45,7 +45,7 @@ TABLES = """
     GROUP BY c.oid ORDER BY 1
 """
 # Names that a tenant gives once, and numbers that are given once to everybody.
-_NAMES = {"key", "subject", "external_id", "address"}
+_NAMES = {"id", "key", "subject", "external_id", "address"}
 _NUMBERS = {"number"}
 # Of these a tenant has one row, or one for each queue.
 _ONE_OF_A_TENANT = {"queue_pauses", "tenants", "policies", "meeting_settings", "template_moves"}

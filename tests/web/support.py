@@ -12,6 +12,7 @@ import httpx2
 from starlette.types import ASGIApp
 
 from tests.store.support import APP, Tables
+from timebell.brokers import Broker
 from timebell.clock import Clock, SandboxClock, SystemClock
 from timebell.config import Settings
 from timebell.db.pool import Database, Gate, Limits
@@ -85,6 +86,7 @@ async def open_site(
     connections: int = 10,
     limits: Limits | None = None,
     reporters: Mapping[str, Reporter] | None = None,
+    broker: Broker | None = None,
     has_wall: bool = True,
     **settings: Any,
 ) -> AsyncIterator[Site]:
@@ -94,8 +96,8 @@ async def open_site(
     settings have no `api_url`."""
     clock = clock or SystemClock()
     is_sandbox = isinstance(clock, SandboxClock)
-    registry = registry_of(apps, captured_providers() if is_sandbox else ())
     chosen = Settings(**{"secret_key": SECRET_KEY, "requests_per_minute": 1_000_000, **settings})
+    registry = registry_of(apps, captured_providers() if is_sandbox else (), broker, chosen)
     async with AsyncExitStack() as stack:
         databases = []
         asked_as = database.api_url if has_wall else database.url

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE
 from tests.web.support import Site, open_site
 from timebell.db.pool import Database
-from timebell.kernel import App, Dead, Done, Job, Outcome, Queue, Retry, Step
+from timebell.errors import ConfigurationError
+from timebell.kernel import App, Dead, Done, Gauge, Job, Measure, Outcome, Queue, Retry, Step
 from timebell.kernel.app import Handler
 from timebell.kernel.aside import Aside
 from timebell.kernel.insights import Insights
@@ -29,9 +30,6 @@ from timebell.web.metrics import Metrics
 
 MINUTE = timedelta(minutes=1)
 NAMES = (
-    "jobs_queued",
-    "jobs_cancelled",
-    "jobs_due",
     "occurrences_upserted",
     "jobs_upserted",
     "jobs_sent",
@@ -102,8 +100,8 @@ async def test_what_became_of_jobs_is_counted_by_queue(watched: Watched) -> None
     settled = found["timebell_jobs_settled_total"]
     assert settled == {("done", "work"): 3, ("dead", "work"): 1, ("retried", "work"): 1}
     assert found["timebell_jobs_done_after_retry_total"] == {("work",): 1}
-    assert found["timebell_jobs_enqueued_total"] == found["jobs_queued_total"] == {(): 4}
-    assert found["jobs_due_total"] == {(): 4}
+    assert found["timebell_jobs_enqueued_total"] == {(): 4}
+    assert found["timebell_job_lateness_seconds_count"] == {("work",): 4}
     assert found["timebell_job_duration_seconds_count"] == {("work",): 5}
     assert found["timebell_queue_dead"][("work",)] == 1
 
@@ -145,11 +143,11 @@ async def test_what_was_not_committed_is_not_counted(watched: Watched) -> None:
 
     with pytest.raises(RuntimeError):
         await undone()
-    assert (await watched.read())["jobs_queued_total"] == {(): 0}
+    assert (await watched.read())["timebell_jobs_enqueued_total"] == {(): 0}
     first = await watched.enqueue(key="once")
     again = await watched.enqueue(key="once")
     assert (first.created, again.created) == (True, False)
-    assert (await watched.read())["jobs_queued_total"] == {(): 1}
+    assert (await watched.read())["timebell_jobs_enqueued_total"] == {(): 1}
 
 
 @pytest.mark.req("U-16")
@@ -164,7 +162,7 @@ async def test_what_is_cancelled_or_withdrawn_is_counted(watched: Watched) -> No
     async with bell.transaction() as tx:
         await bell.clear_agenda(tx, subject="meeting:1", reason="denied")
     found = await watched.read()
-    assert (found["jobs_queued_total"][()], found["jobs_cancelled_total"][()]) == (3, 3)
+    assert (found["timebell_jobs_enqueued_total"][()], found["timebell_jobs_cancelled_total"][()]) == (3, 3)
 
 
 @pytest.mark.req("S-6.3", "A-9.2")
@@ -246,7 +244,7 @@ async def test_without_its_database_the_process_still_tells_what_it_counted(
     monkeypatch.setattr(Insights, "depth", away)
     found = await watched.read()
     assert found["timebell_database_up"] == {(): 0}
-    assert found["jobs_queued_total"] == {(): 0}
+    assert found["timebell_jobs_enqueued_total"] == {(): 0}
     assert "timebell_queue_due" not in found
 
 
@@ -285,3 +283,43 @@ class TestRequests:
 async def site(database_url: TestDatabase) -> AsyncIterator[Site]:
     async with open_site(database_url) as opened:
         yield opened
+
+
+async def test_what_an_app_counts_and_shows_is_there_under_its_own_names(watched: Watched) -> None:
+    metrics, tallies = watched.metrics, watched.harness.bell.tallies
+    metrics.apps = [
+        App(
+            name="post",
+            measures=[
+                Measure(name="letters", about="Letters that were posted."),
+                Measure(name="letters_lost", about="Letters that were lost.", labels=("where",)),
+                Measure(name="letter_seconds", about="How long a letter took.", sort="histogram"),
+            ],
+            gauges=[
+                Gauge(name="letters_waiting", about="Letters.", of=lambda depths: depths["work"].due_count),
+                Gauge(name="letters_elsewhere", about="Nobody knows.", of=lambda _: None),
+            ],
+        )
+    ]
+    found = await watched.read()
+    assert (found["letters_total"], found["letter_seconds_count"]) == ({(): 0}, {(): 0})
+    assert "letters_elsewhere" not in found
+    tallies.add("letters", by=2)
+    tallies.add("letters_lost", "at sea")
+    tallies.note("letter_seconds", 0.7)
+    found = await watched.read()
+    assert (found["letters_total"], found["letters_lost_total"]) == ({(): 2}, {("at sea",): 1})
+    assert (found["letter_seconds_bucket"]["0.5",], found["letter_seconds_bucket"]["1",]) == (0, 1)
+    assert found["letters_waiting"] == {(): 0}
+
+
+async def test_what_a_node_holds_is_shown(watched: Watched) -> None:
+    watched.metrics.holds = watched.harness.bell.holds
+    watched.harness.bell.holds.hold("work", "the broker is away")
+    assert (await watched.read())["timebell_queue_held"] == {("work",): 1}
+
+
+@pytest.mark.parametrize("name", ["Letters", "1st", "a-b", "", "a" * 101])
+def test_a_measure_has_a_name_that_can_be_shown(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="use lower case"):
+        Measure(name=name, about="")

@@ -6,7 +6,6 @@ that id could name, so that nobody forgets.
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -23,12 +22,13 @@ import pytest_asyncio
 from tests.store.insights_support import bury
 from tests.store.support import APP
 from tests.web.support import OTHER, Site, open_site
-from timebell import App, apps
+from timebell import apps
+from timebell.brokers.local import LocalBroker
 from timebell.clock import Chance, Ids, SandboxClock
 from timebell.db.migrate import migrate
 from timebell.db.provision import ROLES
 from timebell.kernel import Registry
-from timebell.loading import slices_of
+from timebell.loading import load_apps, slices_of
 from timebell.notify import Notify, TemplateDraft, Text
 from timebell.testing.database import TestDatabase
 from timebell.web.routes import Route
@@ -52,10 +52,9 @@ TEMPLATE = TemplateDraft(
         Text(channel="email", language="en", subject="A secret of B", body="It is due."),
     ),
 )
-SHIPPED: list[App] = [
-    importlib.import_module(f"{apps.__name__}.{module.name}").APP
-    for module in pkgutil.iter_modules(apps.__path__)
-]
+SHIPPED = load_apps(
+    [f"{apps.__name__}.{module.name}" for module in pkgutil.iter_modules(apps.__path__)], LocalBroker()
+)
 _IN_PATH = re.compile(r"\{(\w+)\}")
 _IDS = Ids(Chance(20270302))
 

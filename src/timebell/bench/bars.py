@@ -36,6 +36,13 @@ BARS: Final[Mapping[str, Sequence[Bar]]] = {
         Bar(figure=("bulk", "client_us"), at_most=45),
         Bar(figure=("bulk", "server_us"), at_most=35),
     ),
+    "intake": (Bar(figure=("ratio",), at_least=0.5),),
+    "publish": (
+        Bar(figure=("ratio",), at_least=0.5),
+        # Promised of a machine that has nothing else to do.
+        Bar(figure=("late", "p50_ms"), at_most=5),
+        Bar(figure=("late", "p99_ms"), at_most=25),
+    ),
     # Five thousand a second: neither side may be what is missing for them.
     "plan": (
         Bar(figure=("a_day_each", "client_us"), at_most=200),

@@ -1,4 +1,4 @@
-"""What a stretch of work costs: time, and the processor time of this process and of the server."""
+"""What a stretch of work costs: time, and the processor time of this process, of the server, and of a broker."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Cost:
     seconds: float
     client_seconds: float | None
     server_seconds: float | None
+    broker_seconds: float | None = None
 
     def per_job(self, jobs: int) -> dict[str, int | float | None]:
         client, server = self.client_seconds, self.server_seconds
@@ -64,12 +65,14 @@ def beside_raw(ours: Cost, before: Cost, after: Cost, jobs: int) -> dict[str, An
 
 
 class Meter:
-    """Begins to count when it is made. The client is this process, unless another is named."""
+    """Begins to count when it is made. The client is this process, unless another is named; a broker is one process."""
 
-    def __init__(self, server_pid: int, client_pid: int | None = None) -> None:
+    def __init__(self, server_pid: int, client_pid: int | None = None, broker_pid: int | None = None) -> None:
         self._server_pid = server_pid
         self._client_pid = client_pid
+        self._broker_pid = broker_pid
         self._server = server_seconds(server_pid)
+        self._broker = self._broker_seconds()
         self._client = self._client_seconds()
         self._began = time.perf_counter()
 
@@ -78,12 +81,20 @@ class Meter:
         client, server = self._client_seconds(), server_seconds(self._server_pid)
         return Cost(
             seconds=seconds,
-            client_seconds=None if client is None or self._client is None else client - self._client,
-            server_seconds=None if server is None or self._server is None else server - self._server,
+            client_seconds=_since(self._client, client),
+            server_seconds=_since(self._server, server),
+            broker_seconds=_since(self._broker, self._broker_seconds()),
         )
+
+    def _broker_seconds(self) -> float | None:
+        return None if self._broker_pid is None else process_seconds(self._broker_pid)
 
     def _client_seconds(self) -> float | None:
         return time.process_time() if self._client_pid is None else process_seconds(self._client_pid)
+
+
+def _since(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
 
 
 def process_seconds(pid: int) -> float | None:
@@ -126,3 +137,13 @@ def peak_memory_mb() -> float:
     """The most that this process has ever held in memory."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def memory_mb() -> float | None:
+    """What this process holds in memory now; None where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    (held,) = (line.split()[1] for line in lines if line.startswith("VmRSS:"))
+    return round(int(held) / 2**10, 1)

@@ -14,10 +14,13 @@ from timebell.bench.enqueue import enqueue as measure_enqueue
 from timebell.bench.following import following as measure_following
 from timebell.bench.ground import MODES
 from timebell.bench.http import http as measure_http
+from timebell.bench.intake import intake as measure_intake
 from timebell.bench.late import late as measure_late
 from timebell.bench.notify import TOLD
 from timebell.bench.notify import notify as measure_notify
 from timebell.bench.plan import plan as measure_plan
+from timebell.bench.publish import OUTSTANDING
+from timebell.bench.publish import publish as measure_publish
 from timebell.bench.steady import steady as measure_steady
 from timebell.bench.suggest import MEETINGS_MAX
 from timebell.bench.suggest import suggest as measure_suggest
@@ -36,8 +39,28 @@ _data = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Use the embedded server that runs on this folder.  [default: one of its own]",
 )
+_messages = click.option("--messages", default=20_000, show_default=True, type=click.IntRange(1, 1_000_000))
+_rounds = click.option(
+    "--rounds",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 20),
+    help="How often both sides take turns.",
+)
 _check = click.option("--check", is_flag=True, help="End with 1 where a figure misses its bar.")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object alone on standard output.")
+
+
+def _broker(function: Function) -> Function:
+    """Which broker is measured."""
+    function = click.option(
+        "--broker-pid", type=click.IntRange(1), help="The process of that broker, to count what it costs too."
+    )(function)
+    return click.option(
+        "--broker-url",
+        envvar="BENCH_BROKER_URL",
+        help="Measure on this RabbitMQ, in a virtual host that nobody uses.  [default: one of its own]",
+    )(function)
 
 
 @click.group(short_help="Measure this machine.")
@@ -84,6 +107,19 @@ def enqueue(as_json: bool, **what: Any) -> None:
 def http(as_json: bool, check: bool, **what: Any) -> None:
     """Jobs written a second by one request each, beside plain FastAPI and asyncpg, and by requests of a hundred."""
     _show(measure_http(**what), as_json, check)
+
+
+@bench.command(short_help="Requests taken in a second from a broker.")
+@_messages
+@_rounds
+@_broker
+@_data
+@_check
+@_json
+def intake(as_json: bool, check: bool, **what: Any) -> None:
+    """Requests that one process takes in a second from RabbitMQ, and what is written by hand for the same."""
+    _expect_nobody()
+    _show(measure_intake(**what), as_json, check)
 
 
 @bench.command()
@@ -143,6 +179,42 @@ def plan(as_json: bool, check: bool, **what: Any) -> None:
     _show(measure_plan(**what), as_json, check)
 
 
+@bench.command(short_help="Messages fired a second to a broker.")
+@_messages
+@_rounds
+@click.option(
+    "--concurrency",
+    default=OUTSTANDING,
+    show_default=True,
+    type=click.IntRange(4, 10_000),
+    help="How many are on their way at once, on both sides.",
+)
+@click.option(
+    "--rate",
+    default=500,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Requests a second while the lateness is measured.",
+)
+@_seconds
+@click.option(
+    "--future",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 10_000_000),
+    help="Requests for the coming weeks that lie beside them then.",
+)
+@_broker
+@_data
+@_check
+@_json
+def publish(as_json: bool, check: bool, **what: Any) -> None:
+    """Messages that one process fires a second to RabbitMQ, each confirmed, beside its client in a tight loop; and how
+    late one is confirmed."""
+    _expect_nobody()
+    _show(measure_publish(**what), as_json, check)
+
+
 @bench.command(short_help="Jobs written and paid at the same time.")
 @_rate
 @_seconds
@@ -196,6 +268,11 @@ def _show(measuring: Coroutine[Any, Any, dict[str, Any]], as_json: bool, check: 
         _print(result)
     if check and (lines := missed(result)):
         raise click.ClickException("; ".join(lines))
+
+
+def _expect_nobody() -> None:
+    """Both sides come and go, and nobody has to be told that what one of them needs is away meanwhile."""
+    set_up_logs("error", "console")
 
 
 def _print(result: dict[str, Any]) -> None:

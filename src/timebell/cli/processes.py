@@ -1,4 +1,4 @@
-"""The commands that run Timebell: up, serve, work."""
+"""The commands that run Timebell: up, serve, work, consume."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def up(
     settings = settings_of(config, data, port=port)
     if sandbox:
         with sandbox_folder(settings) as folder:
-            _up(replace(settings, data=folder, demo=True), NewSandbox(start=start))
+            broker_url = settings.broker_url or "local:"
+            _up(replace(settings, data=folder, demo=True, broker_url=broker_url), NewSandbox(start=start))
     elif start is not None:
         raise click.UsageError("--start is where a sandbox begins; give --sandbox too.")
     else:
@@ -80,18 +81,42 @@ def serve(port: int | None, config: Path | None, data: Path | None) -> None:
 
 @click.command(short_help="Run jobs as one more node.")
 @click.option("--port", type=click.IntRange(1, 65535), help="A port for health and metrics.  [default: none]")
+@click.option("--queues", help="Run the jobs of these queues alone, with commas between.  [default: all]")
 @place_options
-def work(port: int | None, config: Path | None, data: Path | None) -> None:
+def work(port: int | None, queues: str | None, config: Path | None, data: Path | None) -> None:
     """Run jobs as one more node of a database that is there already.
 
-    That is the one of DATABASE_URL, or the embedded one of a `timebell up` beside it.
+    That is the one of DATABASE_URL, or the embedded one of a `timebell up` beside it. With --queues it leaves all other
+    jobs to other nodes.
     """
+    named = [name.strip() for name in (queues or "").split(",") if name.strip()]
+    if queues is not None and not named:
+        raise click.UsageError("--queues names no queue; give some, or leave it out.")
     settings = settings_of(config, data, port=port)
 
     def ready(ready: Ready) -> None:
         _say(f"A node is at work on {ready.place.shown}. Ctrl-C stops it.")
 
     async def process() -> None:
-        await Process(settings, on_ready=ready).work(has_port=port is not None)
+        await Process(settings, on_ready=ready, queues=named).work(has_port=port is not None)
+
+    run(process())
+
+
+@click.command(short_help="Take messages from a broker.")
+@click.option("--port", type=click.IntRange(1, 65535), help="A port for health and metrics.  [default: none]")
+@place_options
+def consume(port: int | None, config: Path | None, data: Path | None) -> None:
+    """Take messages from the broker of `broker_url`, and write what they ask for to a database that is there already.
+
+    That is the one of DATABASE_URL, or the embedded one of a `timebell up` beside it. Jobs are left to `timebell work`.
+    """
+    settings = settings_of(config, data, port=port)
+
+    def ready(ready: Ready) -> None:
+        _say(f"Messages are taken for {ready.place.shown}. Ctrl-C stops it.")
+
+    async def process() -> None:
+        await Process(settings, on_ready=ready).consume(has_port=port is not None)
 
     run(process())

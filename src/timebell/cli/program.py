@@ -29,6 +29,7 @@ _MODULES = {
     "up": "processes",
     "serve": "processes",
     "work": "processes",
+    "consume": "processes",
     "migrate": "preparing",
     "backup": "backup",
     "restore": "backup",

@@ -11,6 +11,7 @@ import httpx2
 from timebell.client.calling import Caller
 from timebell.client.people import Person
 from timebell.client.resources import Jobs, Recipients, SandboxClock, Schedules
+from timebell.client.scheduler import Scheduler
 from timebell.clock import Chance, Clock, SystemClock
 from timebell.errors import InvalidInput
 from timebell.version import __version__
@@ -54,6 +55,7 @@ class Client:
         self.jobs = Jobs(self._caller)
         self.schedules = Schedules(self._caller)
         self.recipients = Recipients(self._caller)
+        self.scheduler = Scheduler(self._caller)
         self.clock = SandboxClock(self._caller)
 
     def person(self, id: UUID | None = None) -> Person:

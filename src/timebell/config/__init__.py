@@ -14,7 +14,7 @@ from timebell.config.providers import (
 )
 from timebell.config.queues import QueueSettings
 from timebell.config.reading import FILE_BYTES_MAX, load_settings
-from timebell.config.rules import HIDDEN, Rule, mask_url, rules_of
+from timebell.config.rules import HIDDEN, Rule, mask_broker_url, mask_url, rules_of
 from timebell.config.settings import RULES, SettingLine, Settings, explain
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "WebhookSettings",
     "explain",
     "load_settings",
+    "mask_broker_url",
     "mask_url",
     "rules_of",
 ]

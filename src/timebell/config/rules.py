@@ -153,13 +153,27 @@ def text(
     default: str | None = None,
     mask: Callable[[str], str] | None = None,
     is_required: bool = False,
+    from_text: Callable[[str], str] = str,
 ) -> Any:
     def check(value: Any) -> str:
         insist(isinstance(value, str) and len(value) <= TEXT_MAX)
         insist(re.fullmatch(pattern, value, re.ASCII) is not None)
         return str(value)
 
-    return ruled(default, about=about, allowed=allowed, check=check, mask=mask, is_required=is_required)
+    return ruled(
+        default,
+        about=about,
+        allowed=allowed,
+        check=check,
+        mask=mask,
+        is_required=is_required,
+        from_text=from_text,
+    )
+
+
+def nothing_if_none(text: str) -> str:
+    """A variable that is empty counts as one that is not set, so no text at all needs a word."""
+    return "" if text.strip() == "none" else text
 
 
 def folder(about: str) -> Any:
@@ -203,3 +217,22 @@ def mask_url(url: str) -> str:
 def database_url(about: str) -> Any:
     shape = "a URL such as postgresql://user:password@host:5432/database, without +driver"
     return text(_URL, f"{shape}, special characters in the password percent-encoded", about, mask=mask_url)
+
+
+# Several hosts are those of one cluster. The path is the name of a virtual host, percent-encoded.
+BROKER_URL: Final = (
+    r"local:|(?P<scheme>amqps?)://(?:(?P<user>[^\s:@/?#]*)(?P<password>:[^\s@/?#]*)?@)?"
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)(?P<path>/[^\s@/?#]*)?(?:\?(?P<query>{_PAIR}(?:&{_PAIR})*))?"
+)
+
+
+def mask_broker_url(url: str) -> str:
+    """The URL of a broker as it may be shown."""
+    match = re.fullmatch(BROKER_URL, url, re.ASCII)
+    if match is None:
+        return HIDDEN
+    scheme, user, password, hosts, path, _ = match.groups()
+    if scheme is None:
+        return url
+    login = "" if user is None else f"{user}:{HIDDEN}@" if password else f"{user}@"
+    return f"{scheme}://{login}{hosts}{path or ''}"

@@ -16,11 +16,14 @@ from typing import Final, Literal
 from timebell.config.providers import ProviderSettings, provider_tables
 from timebell.config.queues import QueueSettings, queue_tables
 from timebell.config.rules import (
+    BROKER_URL,
     Shown,
     choice,
     flag,
     folder,
     hide,
+    mask_broker_url,
+    nothing_if_none,
     number,
     refusals,
     rules_of,
@@ -34,7 +37,7 @@ from timebell.errors import ConfigurationError
 Source = Literal["default", "file", "environment", "argument"]
 
 # Those that come with Timebell. One that was taken away is not missed as long as nobody names it.
-DEFAULT_APPS: Final = ("timebell.apps.reminders", "timebell.apps.meetings")
+DEFAULT_APPS: Final = ("timebell.apps.reminders", "timebell.apps.meetings", "timebell.apps.scheduler")
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 
@@ -130,6 +133,24 @@ class Settings:
     providers: tuple[ProviderSettings, ...] = provider_tables("What messages leave through, the first first.")
     demo: bool | None = flag(
         None, "Nothing leaves, the outbox shows it; without it, while providers has none."
+    )
+
+    broker_url: str | None = text(
+        BROKER_URL,
+        "a URL such as amqp://user:password@host:5672/vhost, or local: for one in this process",
+        "The broker that messages are taken from and handed to; without it there is none.",
+        mask=mask_broker_url,
+    )
+    broker_tenant: str = text(
+        r".{1,200}", "the name of a tenant", "Whose messages those of the broker are.", default="default"
+    )
+    broker_trusts_tenant: bool = flag(False, "A message of the broker may name another tenant.")
+    broker_due_queue: str = text(
+        r"[!-~]{0,200}",
+        "the name of a queue, or nothing, for which the variable says `none`",
+        "The queue of the broker that all that is due goes to; without one receivers bind their own.",
+        default="timebell.due",
+        from_text=nothing_if_none,
     )
 
     node_name: str | None = text(

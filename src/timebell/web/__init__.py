@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SecretText,
         listed,
         read_local,
+        show_instant,
     )
     from timebell.web.pages import page
     from timebell.web.problems import FieldError, Problem
@@ -50,6 +51,7 @@ __all__ = [
     "page_of",
     "read_bytes",
     "read_local",
+    "show_instant",
     "walled_to",
 ]
 
@@ -68,6 +70,7 @@ _PLACES: Final = {
         "SecretText",
         "listed",
         "read_local",
+        "show_instant",
     ),
     "timebell.web.pages": ("page",),
     "timebell.web.problems": ("FieldError", "Problem"),

@@ -74,7 +74,7 @@ def _public(route: Route, surface: Surface) -> Endpoint:
 async def _refused(request: Request, error: HTTPException) -> Response:
     """What nobody answers: no such path, no such method."""
     path, status, headers = request.scope["path"], error.status_code, dict(error.headers or {})
-    methods = request.app.methods(path)
+    methods = request.app.methods(request.scope)
     if methods:
         status, headers = 405, {"allow": ", ".join(sorted(methods))}
     phrase = HTTPStatus(status).phrase

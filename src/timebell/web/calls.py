@@ -11,7 +11,7 @@ from timebell.kernel import Timebell, Transaction
 from timebell.kernel.insights import Insights
 from timebell.notify import Notify
 from timebell.web.access import Caller
-from timebell.web.problems import Problem
+from timebell.web.problems import FieldError, Problem
 
 if TYPE_CHECKING:
     from timebell.web.surface import Surface
@@ -67,6 +67,13 @@ class Call:
         """Where this server is for whoever is given an address of it: as it is set, or as this request found it."""
         public_url = self.bell.settings.public_url
         return (public_url or f"http://{self.headers.get('host', '127.0.0.1')}").rstrip("/")
+
+    def check_kind(self, kind: str, pointer: str = "/kind") -> None:
+        """Refuse jobs of a kind that the app of that kind keeps from this tenant."""
+        refusal = self.bell.registry.refusal(kind, self.tenant)
+        if refusal is not None:
+            error = FieldError(pointer=pointer, code="kind_refused", message=refusal)
+            raise Problem(403, "kind_refused", f"{pointer[1:].replace('/', '.')}: {refusal}", errors=[error])
 
     @property
     def if_revision(self) -> int | None:

@@ -43,6 +43,10 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "A template cannot be read, speaks of what it does not declare, or may not be changed."
     ),
     "key_conflict": "The key already stands for something else. Use another.",
+    "kind_refused": (
+        "Jobs of this kind are not for every tenant, or are asked for in another way; the detail says which. Nothing "
+        "was written."
+    ),
     "key_required": (
         "A recipient's token reaches what is that recipient's own. The operation is not for persons: call it with "
         "an API key."

@@ -17,7 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from timebell.engine import Engine
+from timebell.kernel import App
 from timebell.kernel.aside import Aside
+from timebell.kernel.holds import Holds
 from timebell.kernel.tallies import Spread, Tallies
 from timebell.version import __version__
 from timebell.web.figures import FigureReader, Figures
@@ -40,6 +42,8 @@ class Metrics:
     engine: Engine | None = None
     quotas: Quotas | None = None
     asides: list[Aside] = field(default_factory=list)
+    apps: Sequence[App] = ()
+    holds: Holds | None = None
 
     async def text(self) -> bytes:
         """The page that Prometheus reads."""
@@ -67,13 +71,20 @@ class _Page(Collector):
         yield from _of_deliveries(metrics.tallies)
         yield from _of_secrets(metrics.tallies)
         yield from _of_requests(metrics.requests)
+        yield from _of_apps(metrics.apps, metrics.tallies)
         yield from _of_asides(metrics.asides)
         if metrics.quotas is not None:
             yield from _of_quotas(metrics.quotas)
         if metrics.engine is not None:
             yield from _of_loops(metrics.engine)
+        if metrics.holds is not None:
+            held = {(queue,): 1.0 for queue in metrics.holds.reasons}
+            yield _gauge(
+                "timebell_queue_held", "Queues that this node cannot serve for now.", ["queue"], held
+            )
         if figures is not None:
             yield from _of_queues(figures)
+            yield from _shown_by_apps(metrics.apps, figures)
             yield from _of_health(figures)
 
 
@@ -100,14 +111,33 @@ def _of_jobs(tallies: Tallies) -> Iterator[Metric]:
     )
     duration = {(queue,): tally.duration for queue, tally in queues.items()}
     yield _histogram("timebell_job_duration_seconds", "How long attempts took.", ["queue"], duration)
-    due = sum(tally.lateness.count for tally in queues.values())
-    yield _counter("jobs_queued", "Jobs that were enqueued.", (), {(): tallies.enqueued})
     yield _counter(
-        "jobs_cancelled", "Jobs that were cancelled before they started.", (), {(): tallies.cancelled}
+        "timebell_jobs_cancelled",
+        "Jobs that were cancelled before they started.",
+        (),
+        {(): tallies.cancelled},
     )
-    yield _counter("jobs_due", "Jobs that were begun when they were due.", (), {(): due})
     yield _counter("occurrences_upserted", "Occurrences that were planned.", (), {(): tallies.occurrences})
     yield _counter("jobs_upserted", "Jobs that were planned for occurrences.", (), {(): tallies.planned_jobs})
+
+
+def _of_apps(apps: Iterable[App], tallies: Tallies) -> Iterator[Metric]:
+    """What apps count. A counter without labels is there from the first, so that its first increase is seen."""
+    for measure in chain.from_iterable(app.measures for app in apps):
+        if measure.sort == "histogram":
+            yield _histogram(measure.name, measure.about, (), {(): tallies.spreads[measure.name]})
+        else:
+            counted = tallies.counted[measure.name]
+            values = counted if measure.labels else {(): counted[()]}
+            yield _counter(measure.name, measure.about, measure.labels, values)
+
+
+def _shown_by_apps(apps: Iterable[App], figures: Figures) -> Iterator[Metric]:
+    depths = {one.queue: one for one in figures.depth}
+    for gauge in chain.from_iterable(app.gauges for app in apps):
+        value = gauge.of(depths)
+        if value is not None:
+            yield _gauge(gauge.name, gauge.about, (), {(): value})
 
 
 def _of_secrets(tallies: Tallies) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ from starlette.routing import Route as Page
 from timebell.version import __version__
 from timebell.web.codes import EXPLAINED
 from timebell.web.manual import operations_page, problem_page
-from timebell.web.operations import may_be_empty, path_types
+from timebell.web.operations import may_be_empty, path_names, path_types
 from timebell.web.problems import MEDIA_TYPE, Problem
 from timebell.web.routes import Route
 
@@ -190,7 +190,7 @@ def _signature_of(route: Route) -> Callable[..., Any]:
 
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
-        for name, kind in path_types(route.path).items()
+        for name, kind in path_types(route).items()
     ]
     if route.query is not None:
         annotation: Any = Annotated[route.query, Query()]
@@ -255,6 +255,9 @@ def _complete(operation: Document, route: Route) -> None:
         responses["200"]["content"] = {"text/event-stream": _STREAM}
     elif route.media_type != "application/json":
         responses[str(route.status)]["content"] = {route.media_type: {"schema": {"type": "string"}}}
+    for status, when in route.also.items():
+        same = {} if status == 204 else {"content": responses[str(route.status)]["content"]}
+        responses[str(status)] = {"description": when, **same}
     for status, when in sorted(_refusals(route).items()):
         responses[str(status)] = {"description": when, "content": {MEDIA_TYPE: {"schema": _PROBLEM_REF}}}
     if route.example is not None:
@@ -267,11 +270,11 @@ def _links(route: Route, routes: Sequence[Route]) -> Document:
     if route.method != "POST" or route.status != 201:
         return {}
     answered = getattr(route.answer, "model_fields", {})
-    above = {name: f"$request.path.{name}" for name in path_types(route.path)}
+    above = {name: f"$request.path.{name}" for name in path_names(route.path)}
     links = {}
     for other in routes:
         below = other.path.removeprefix(f"{route.path}/")
-        names = [*path_types(below)]
+        names = path_names(below)
         if below == other.path or len(names) != 1 or not below.startswith("{"):
             continue
         [name] = names

@@ -49,7 +49,7 @@ class Operation:
         self._route = route
         self._surface = surface
         self._bytes_max = max(surface.bell.settings.body_bytes_max, route.bytes_max)
-        self._path_types = path_types(route.path)
+        self._path_types = path_types(route)
         self._asked = _fields(route.query) - _fields(route.body)
 
     async def __call__(self, request: Request) -> Response:
@@ -86,13 +86,13 @@ class Operation:
     async def _actor(self, request: Request, caller: Caller) -> UUID | None:
         """Whom the call is made for. A person's token reaches what is that person's, and nothing beside it."""
         acts_for, access = self._route.acts_for, self._surface.access
-        if acts_for == "nobody" and caller.recipient is not None:
+        if acts_for in ("nobody", "noted") and caller.recipient is not None:
             raise Problem(
                 403,
                 "key_required",
                 "this needs an API key; a recipient's token acts for that recipient alone",
             )
-        if acts_for == "recipient" or (acts_for == "either" and access.names_person(request, caller)):
+        if acts_for == "recipient" or (acts_for != "nobody" and access.names_person(request, caller)):
             return await access.actor(request, caller)
         return None
 
@@ -247,10 +247,14 @@ def may_be_empty(route: Route) -> bool:
     return route.method == "POST" and not any(field.is_required() for field in fields)
 
 
-def path_types(path: str) -> dict[str, type]:
-    """What each name in a path stands for: ids are UUIDs."""
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return {name: UUID if name == "id" or name.endswith("_id") else str for name in names}
+def path_types(route: Route) -> dict[str, type]:
+    """What each name in a path stands for: ids are UUIDs, unless they are the callers' own."""
+    kind = str if route.own_ids else UUID
+    return {name: kind if name == "id" or name.endswith("_id") else str for name in path_names(route.path)}
+
+
+def path_names(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
 def _id_of(name: str, text: str) -> UUID:

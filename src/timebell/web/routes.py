@@ -39,14 +39,16 @@ class Route:
     kept since it says a secret; it changes nothing.
 
     `acts_for` "recipient": the call is made for a person, `call.actor`; "either": for a person where the request names
-    one. A person's own token is good for these two and for no other. `is_stream`: the answer is `text/event-stream` and
+    one. A person's own token is good for these two and for no other. "noted": whoever has a key may say for whom, and
+    that is recorded. `is_stream`: the answer is `text/event-stream` and
     has no end of its own; the token of a stream opens it. `media_type` is that of any other answer. `scope` None:
     anybody may call. `plans`: with `?dry_run=true` everything is computed and nothing kept. `names` are this route's
     own names for fields that are called otherwise inside. `example` is a body that can be sent; for a route without
     one, an answer. `texts` are media types, besides JSON, that a body may have, each with the field that it is the text
     of, so that a file can be sent as it is; `bytes_max` is how large that may be where it is more than the settings
-    allow. `problems` says of further statuses when they come, and `codes` explains the codes of refusals that
-    only this route has.
+    allow. `own_ids`: an id in the path is a text that callers chose, and no UUID of ours. `also` says of further
+    statuses of the same answer when they come, of 204 without it; `problems` says so of refusals, and `codes` explains
+    the codes of those that only this route has.
     """
 
     method: Method
@@ -56,7 +58,7 @@ class Route:
     tag: str
     status: int = 200
     scope: Scope | None = "read"
-    acts_for: Literal["nobody", "recipient", "either"] = "nobody"
+    acts_for: Literal["nobody", "recipient", "either", "noted"] = "nobody"
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     answer: Any = None
@@ -71,6 +73,8 @@ class Route:
     example: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
     bytes_max: int = 0
+    own_ids: bool = False
+    also: Mapping[int, str] = field(default_factory=dict)
     problems: Mapping[int, str] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -69,12 +70,12 @@ class Switch:
             )
         place.here[route.method] = (route, endpoint, tuple(names))
 
-    def methods(self, path: str) -> set[str]:
-        """Those that a path is asked with."""
-        return self._root.methods(path.split("/"), 0)
+    def methods(self, scope: Scope) -> set[str]:
+        """Those that the path of a request is asked with."""
+        return self._root.methods(_parts_of(scope), 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parts = scope["path"].split("/")
+        parts = _parts_of(scope)
         found = self._root.find(parts, 0, scope["method"])
         if found is None:
             await self._other(scope, receive, send)
@@ -90,3 +91,18 @@ class Switch:
             scope["path_params"] = {}
         response = await endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
+
+
+def _parts_of(scope: Scope) -> list[str]:
+    """What stands between the slashes. One that is written %2F divides nothing: it is part of a name.
+
+    What is no UTF-8 is the name of nothing, and is not taken for another name.
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%" not in raw:
+        path: str = scope["path"]
+        return path.split("/")
+    try:
+        return [unquote_to_bytes(part).decode("utf-8") for part in raw.split(b"/")]
+    except UnicodeDecodeError:
+        return []

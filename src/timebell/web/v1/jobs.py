@@ -34,10 +34,12 @@ async def create_job(call: Call, body: JobInput) -> Answer:
 
     Jobs that arrive at the same time are written together; with an idempotency key each has a transaction of its own.
     """
+    call.check_kind(body.kind)
     return _enqueued(await call.bell.enqueue_many(call.tx, [body.asked(call.correlation_id)]))
 
 
 async def _create_job_together(call: Call, body: JobInput) -> Answer:
+    call.check_kind(body.kind)
     job = body.asked(call.correlation_id)
     if job.key is None:
         # It will be written, so that nobody else's has to be written again once it is refused.
@@ -59,8 +61,9 @@ async def create_jobs(call: Call, body: JobsInput) -> dict[str, Any]:
             results[index] = job
             continue
         try:
+            call.check_kind(job.kind)
             asked.append((index, job.asked(call.correlation_id)))
-        except InvalidInput as error:
+        except (InvalidInput, Problem) as error:
             results[index] = refused(error)
     results |= await each_by_itself(call, asked, lambda jobs: call.bell.enqueue_many(call.tx, jobs))
     return {

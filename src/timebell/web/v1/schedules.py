@@ -41,6 +41,7 @@ class EndScheduleInput(Input):
 
 async def create_schedule(call: Call, body: ScheduleInput) -> Answer:
     """A new schedule, planned at once. With `dry_run` the answer is what it would be, and nothing is kept."""
+    _check_kinds(call, body)
     terms = {**body.terms(), "correlation_id": body.correlation_id or call.correlation_id}
     return _changed(await call.bell.schedules.create(call.tx, actor=call.by, **terms))
 
@@ -61,6 +62,7 @@ async def get_schedule(call: Call) -> Answer:
 
 async def edit_schedule(call: Call, body: ScheduleChanges) -> Answer:
     """Change all that is to come. What was done for an occurrence that stays is not done again."""
+    _check_kinds(call, body)
     schedule = await _held(call, is_over_fine=True)
     return _changed(await call.bell.schedules.edit(call.tx, schedule.id, actor=call.by, **body.changes()))
 
@@ -70,6 +72,7 @@ async def split_schedule(call: Call, body: SplitInput) -> Answer:
 
     The answer is the new one. Where the occurrence is the first, the schedule is changed as a whole.
     """
+    _check_kinds(call, body)
     schedule = await _held(call)
     change = await call.bell.schedules.split(
         call.tx, schedule.id, body.original_local, fold=body.fold, actor=call.by, **body.changes()
@@ -150,6 +153,11 @@ async def _held(call: Call, *, is_over_fine: bool = False) -> Schedule:
     if schedule.state == "ended" and not (is_over_fine and schedule.state_reason == OVER):
         raise Problem(409, "schedule_ended", "the schedule has ended; create another")
     return schedule
+
+
+def _check_kinds(call: Call, body: ScheduleInput | ScheduleChanges) -> None:
+    for index, step in enumerate(body.steps or ()):
+        call.check_kind(step.kind, f"/steps/{index}/kind")
 
 
 def _original_local(call: Call) -> datetime:

@@ -1,0 +1,15 @@
+-- Occurrences that were published. One that is published again, since nobody knew that it had been, counts again only if
+-- nothing for its instant or a later one was counted. Locked in one order: several nodes publish for the same requests.
+WITH fired AS (
+    SELECT * FROM unnest(:tenants::text[], :ids::text[], :due_ats::timestamptz[], :repeated::boolean[])
+        AS w(tenant, id, due_at, is_repeated)
+), locked AS MATERIALIZED (
+    SELECT r.tenant, r.id FROM scheduler.requests r
+    WHERE (r.tenant, r.id) IN (SELECT f.tenant, f.id FROM fired f) ORDER BY r.tenant, r.id FOR UPDATE
+)
+UPDATE scheduler.requests r
+SET fired_count = r.fired_count + (
+        SELECT count(*) FROM fired f WHERE f.tenant = r.tenant AND f.id = r.id
+            AND (NOT f.is_repeated OR r.fired_for IS NULL OR f.due_at > r.fired_for)),
+    fired_for = greatest(r.fired_for, (SELECT max(f.due_at) FROM fired f WHERE f.tenant = r.tenant AND f.id = r.id))
+FROM locked l WHERE r.tenant = l.tenant AND r.id = l.id
