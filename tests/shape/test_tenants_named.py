@@ -34,7 +34,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "engine/recover_jobs": "jobs jobs jobs",
         "engine/retry_jobs": "cancel_requests jobs",
         "engine/start_jobs": "cancel_requests jobs",
-        "engine/unpark_jobs": "jobs jobs queue_pauses",
+        "engine/unpark_jobs": "jobs jobs jobs queue_pauses",
     },
     "A node looks for what is due, paused or old of all tenants.": {
         "apps/scheduler/read_next_tenant": "requests",

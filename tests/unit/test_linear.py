@@ -281,9 +281,9 @@ def test_time_grows_with_the_length_and_not_faster(name: str) -> None:
 
 
 def test_a_square_is_seen() -> None:
-    """What this file looks for, it finds."""
+    """What this file looks for, it finds. It is walked by hand: copying alone is below the floor on a fast machine."""
 
     def tails(text: str) -> Any:
-        return [len(text[begin:]) for begin in range(0, len(text), 2)]
+        return sum(1 for begin in range(0, len(text), 200) for _ in text[begin:])
 
     assert list(superlinear(tails, "a"))
