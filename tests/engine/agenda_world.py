@@ -361,7 +361,7 @@ class _Heard:
         return False
 
 
-async def _cut(loops: list[asyncio.Task[None]]) -> None:
+async def _cut(loops: list[asyncio.Future[Any]]) -> None:
     for loop in loops:
         loop.cancel()
     await asyncio.gather(*loops, return_exceptions=True)

@@ -224,7 +224,7 @@ class ClusterNode:
         worker.attempts._queued.clear()
         going_on = worker.attempts.going_on | worker.background.going_on
         if self._driving is not None:
-            going_on.add(self._driving)  # type: ignore[arg-type]
+            going_on.add(self._driving)
         for each in going_on:
             each.cancel()
         self.stage.die()

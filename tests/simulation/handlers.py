@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from timebell.notify import notify_app
 EFFECT = "/* effect */ INSERT INTO simulation.effects (job_id, name) VALUES ($1, $2)"
 _SNOOZES = 0.92
 Act = Callable[[Job], Awaitable[Outcome | None]]
+Noted = Callable[[Job], Coroutine[Any, Any, Outcome | None]]
 
 
 class Failure(Exception):
@@ -90,8 +91,10 @@ class Handlers:
             return outcome
 
         run: Any = handler.run
-
-        return replace(handler, run=self._noted(handler.mode, act))
+        noted = self._noted(handler.mode, act)
+        if handler.answers_later:
+            return replace(handler, run=lambda job: asyncio.ensure_future(noted(job)))
+        return replace(handler, run=noted)
 
     def _acts(self, mode: Mode) -> Act:
         async def act(job: Job) -> Outcome | None:
@@ -102,7 +105,7 @@ class Handlers:
 
         return act
 
-    def _noted(self, mode: Mode, act: Act) -> Act:
+    def _noted(self, mode: Mode, act: Act) -> Noted:
         async def run(job: Job) -> Outcome | None:
             return await self._run(job, mode, act)
 

@@ -20,7 +20,7 @@ from timebell.bench import rabbit
 from timebell.bench.bars import beside_bars, missed
 from timebell.bench.cost import Cost, Meter, memory_mb
 from timebell.bench.messages import by_turns, figures, publish_all, requests, spread
-from timebell.brokers import Confirmed, Message, Published, Returned
+from timebell.brokers import Confirmed, Heard, Message, Published, Returned
 from timebell.brokers.local import LocalBroker
 from timebell.errors import TimebellError
 
@@ -36,7 +36,7 @@ class Counting(LocalBroker):
         self.published: list[Message] = []
         self.under_way = self.most = 0
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
         self.under_way += len(messages)
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(0)

@@ -306,6 +306,7 @@ async def test_only_a_transactional_handler_has_a_transaction() -> None:
         payload={},
         due_at=NOW,
         attempt=1,
+        started_at=NOW,
         bell=unused,
         destinations=unused,
     )

@@ -137,8 +137,9 @@ async def test_nobody_waits_for_a_batch_that_was_ended_before_it_began() -> None
     """A process that ends cancels all that goes on in it, and what has taken no step yet never takes one."""
     double = Together(Statement().run)
     answer = double.ask(1)
-    assert double._current is not None
-    double._current.cancel()
+    current = double._gathering._current
+    assert current is not None
+    current.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(answer), 5)
     assert await double(2) == 4

@@ -34,13 +34,14 @@ from timebell.bench.messages import (
     take_in,
     until,
 )
-from timebell.brokers import Broker, Confirmed, Intake, Message, Published, Topology
+from timebell.brokers import Broker, Confirmed, Heard, Intake, Message, Published, Topology
 from timebell.engine import Engine
 from timebell.errors import TimebellError
 from timebell.kernel import Timebell
 from timebell.server import taking_in
 
-OUTSTANDING: Final = 1_000
+OUTSTANDING: Final = 8_000
+_ASKED_AT_ONCE: Final = 1_000
 _SOON: Final = timedelta(milliseconds=500)
 _WITHIN: Final = timedelta(seconds=2)
 _ASK_EVERY_SECONDS: Final = 0.05
@@ -164,8 +165,8 @@ class _Kept:
     async def open(self, topology: Topology) -> None:
         await self._broker.open(topology)
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
-        answers = await self._broker.publish(messages)
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
+        answers = await self._broker.publish(messages, heard)
         now = None if self.now is None else self.now()
         self.confirmed += [
             (now, message)
@@ -194,7 +195,7 @@ async def _ask(ground: MessageGround, bell: Timebell, prefix: str, count: int) -
         now: datetime = await session.connection.fetchval("SELECT now()")
     async with ground.client() as broker:
         await broker.open(Topology())
-        await publish_all(broker, requests(prefix, [now] * count), OUTSTANDING)
+        await publish_all(broker, requests(prefix, [now] * count), _ASKED_AT_ONCE)
     await take_in(bell, count)
 
 
@@ -252,6 +253,6 @@ async def _ask_at(asking: Broker, bell: Timebell, engine: Engine, rate: int, cou
         owed = min(count, int(rate * (elapsed + _ASK_EVERY_SECONDS))) - asked
         now = engine.timekeeper.now()
         dues = [now + _SOON + _WITHIN * bell.chance.fraction() for _ in range(owed)]
-        await publish_all(asking, requests(f"late-{asked}", dues), OUTSTANDING)
+        await publish_all(asking, requests(f"late-{asked}", dues), _ASKED_AT_ONCE)
         asked += owed
         await asyncio.sleep(_ASK_EVERY_SECONDS)

@@ -19,9 +19,12 @@ Sort = Literal["topic", "direct", "fanout"]
 UNREADABLE_HEADERS: Final = "timebell-unreadable-headers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Message:
-    """What is handed to a broker: it outlives a restart, and comes back if no queue is bound for it."""
+    """What is handed to a broker: it outlives a restart, and comes back if no queue is bound for it.
+
+    Nobody changes one; to have that enforced would double what it costs to make it.
+    """
 
     exchange: str
     routing_key: str
@@ -62,6 +65,16 @@ class Away:
 
 
 Published = Confirmed | Returned | Refused | Away
+Heard = Callable[[int, Published], None]
+
+
+def all_away(count: int, reason: str, heard: Heard | None) -> Sequence[Published]:
+    """The answer for all of a call that finds no broker."""
+    answer = Away(reason)
+    if heard is not None:
+        for place in range(count):
+            heard(place, answer)
+    return [answer] * count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,8 +162,11 @@ class Broker(Protocol):
         virtual host, or something that is declared otherwise. One that is merely not there is tried until `close`.
         """
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
-        """Hand these over and answer for each, within a deadline. Calls that come together share what they can."""
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
+        """Hand these over and answer for each, within a deadline. Calls that come together share what they can.
+
+        `heard` is told of each by its place, once and as soon as it is known: one may be confirmed long before another.
+        """
 
     def intake(
         self, queue: str, *, prefetch: int, body_bytes_max: int

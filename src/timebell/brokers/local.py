@@ -14,7 +14,7 @@ from contextvars import Context, copy_context
 from datetime import datetime
 from typing import Final
 
-from timebell.brokers.contract import Away, Intake, Message, Published, Received, Topology
+from timebell.brokers.contract import Away, Heard, Intake, Message, Published, Received, Topology, all_away
 from timebell.brokers.local_server import Connection, Entry, LocalServer, Subscription
 from timebell.errors import ConfigurationError
 from timebell.logs import Logger
@@ -140,16 +140,13 @@ class LocalBroker:
             self._loop = None
             raise
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
         connection = self._connection
         if connection is None or not self._is_there:
-            return [Away(self._why_away)] * len(messages)
-        answers = [connection.publish(message) for message in messages]
-        answered = await _answered_within(connection, {seconds for _, seconds in answers})
-        return [
-            answer if seconds <= answered else Away("the answer did not come in time")
-            for answer, seconds in answers
-        ]
+            return all_away(len(messages), self._why_away, heard)
+        coming = _Coming([connection.publish(message) for message in messages], heard)
+        await coming.wait(connection)
+        return coming.answers
 
     @asynccontextmanager
     async def intake(self, queue: str, *, prefetch: int, body_bytes_max: int) -> AsyncIterator[Intake]:
@@ -260,18 +257,36 @@ class LocalBroker:
             raise RuntimeError("the broker was closed; make another one")
 
 
-async def _answered_within(connection: Connection, seconds: set[float]) -> float:
-    """Up to how many seconds answers came: until the last one, or the deadline, or the end of the connection."""
-    answered = -1.0
-    for instant in sorted({0.0, *(min(one, PUBLISH_SECONDS) for one in seconds)}):
-        if instant:
-            await asyncio.wait({connection.ended}, timeout=instant - answered)
-        else:
-            await asyncio.sleep(0)
-        if not connection.is_open:
-            break
-        answered = instant
-    return answered
+class _Coming:
+    """Answers, each so many seconds after it was asked for; what did not come by then counts as lost."""
+
+    def __init__(self, due: Sequence[tuple[Published, float]], heard: Heard | None) -> None:
+        self._due = due
+        self._heard = heard
+        self.answers: list[Published] = [Away("the answer did not come in time") for _ in due]
+
+    async def wait(self, connection: Connection) -> None:
+        """Until the last one, or the deadline, or the end of the connection."""
+        waited, lost = 0.0, set(range(len(self._due)))
+        for instant in sorted({0.0, *(min(seconds, PUBLISH_SECONDS) for _, seconds in self._due)}):
+            if instant:
+                await asyncio.wait({connection.ended}, timeout=instant - waited)
+            else:
+                await asyncio.sleep(0)
+            if not connection.is_open:
+                break
+            waited = instant
+            came = {place for place in lost if self._due[place][1] <= instant}
+            lost -= came
+            for place in sorted(came):
+                self.answers[place] = self._due[place][0]
+                self._tell(place)
+        for place in sorted(lost):
+            self._tell(place)
+
+    def _tell(self, place: int) -> None:
+        if self._heard is not None:
+            self._heard(place, self.answers[place])
 
 
 def _in_seconds(instant: datetime | None) -> datetime | None:

@@ -27,8 +27,9 @@ from timebell.engine.settler import Settler
 from timebell.engine.settling import Settlement
 from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
-from timebell.kernel.outcomes import Retry
+from timebell.kernel.outcomes import Outcome, Retry
 from timebell.kernel.tallies import Tallies
+from timebell.kernel.tracing import is_traced
 from timebell.kernel.transaction import Transaction
 from timebell.logs import Logger
 
@@ -74,11 +75,12 @@ class Attempts:
         self._on_end = on_end
         self._on_not_begun = on_not_begun
         self._on_committed = on_committed
+        self._is_traced = is_traced()
         self._next_watch = 0.0
         self._queued: deque[Running] = deque()
         self._current: asyncio.Task[None] | None = None
         self.running: dict[Entry, Running] = {}
-        self.going_on: set[asyncio.Task[None]] = set()
+        self.going_on: set[asyncio.Future[Any]] = set()
 
     def __len__(self) -> int:
         return len(self.running)
@@ -125,15 +127,70 @@ class Attempts:
             # A handler may have cancelled the task that it ran in, and the next one must not hear of it.
             while self._queued and self._current is this and not this.cancelling():
                 running = self._queued.popleft()
-                running.activity = this
-                objection = partial(self._objection, running) if running.is_permitted else None
-                await apart(self._attempt(running), self._go_on, objection)
+                if not (running.handler.answers_later and self._hands_over(running)):
+                    running.activity = this
+                    objection = partial(self._objection, running) if running.is_permitted else None
+                    await apart(self._attempt(running), self._go_on, objection)
                 count += 1
                 if count % _TURN == 0 and self._current is this:
                     await asyncio.sleep(0)
         finally:
             if self._current is this:
                 self._go_on()
+
+    def _hands_over(self, running: Running) -> bool:
+        """Whether the attempt could be handed to a handler that answers later; whoever waits for it is not a task."""
+        began = self._timekeeper.monotonic()
+        try:
+            is_quick = running.interruption is None and not self._is_traced
+            if not is_quick or not self._executor.gate.lets_through_at_once(running):
+                return False
+            running.has_begun = True
+            answer = running.handler.run(self._executor.job(running, running.entry.row))
+            if not asyncio.isfuture(answer):
+                raise TypeError(f"run: whoever answers later returns a future, was {type(answer).__name__}")
+        except NotToBeHad:
+            self._on_not_begun(running.entry)
+            self._over(running, None)
+            return True
+        except BaseException as error:
+            # SystemExit and KeyboardInterrupt are a handler's bug too; let through, they would end the whole node.
+            running.error = error
+            self._settler.add(self._executor.decide(running, Retry(describe(error))))
+            self._over(running, began)
+            return True
+        running.activity = answer
+        self.going_on.add(answer)
+        answer.add_done_callback(partial(self._answered, running, began))
+        return True
+
+    def _answered(self, running: Running, began: float, answer: asyncio.Future[Outcome | None]) -> None:
+        self.going_on.discard(answer)
+        running.has_answered = True
+        try:
+            settlement = self._executor.decide(running, answer.result())
+        except asyncio.CancelledError as error:
+            running.error = error
+            if running.interruption:
+                settlement = self._executor.interrupted(running)
+            elif running.has_timed_out:
+                settlement = self._executor.timed_out(running)
+            else:
+                settlement = self._executor.decide(running, Retry(describe(error)))
+        except BaseException as error:
+            running.error = error
+            settlement = self._executor.decide(running, Retry(describe(error)))
+        self._settler.add(settlement)
+        self._over(running, began)
+
+    def _over(self, running: Running, began: float | None) -> None:
+        """`began`: when it did, where that is to be counted."""
+        entry = running.entry
+        del self.running[entry]
+        self._on_end(entry)
+        if began is not None:
+            duration = self._tallies.queues[entry.pair[1]].duration
+            duration.note(self._timekeeper.monotonic() - began)
 
     async def _attempt(self, running: Running) -> None:
         entry = running.entry
@@ -176,11 +233,7 @@ class Attempts:
             running.error = error
             self._settler.add(self._executor.decide(running, Retry(describe(error))))
         finally:
-            del self.running[entry]
-            self._on_end(entry)
-            if began is not None:
-                duration = self._tallies.queues[entry.pair[1]].duration
-                duration.note(self._timekeeper.monotonic() - began)
+            self._over(running, began)
 
     def watch(self) -> None:
         """Stop the attempts whose time is over; their handlers see a cancellation.

@@ -85,7 +85,7 @@ class Executor:
         self.thread_count = settings.threads
         self._threads = Threads(settings.threads)
         self._limits = limits
-        self._gate = Gate(node, limits, self._threads, timekeeper)
+        self.gate = Gate(node, limits, self._threads, timekeeper)
 
     def close(self) -> None:
         self.failures.close()
@@ -98,7 +98,7 @@ class Executor:
     async def run(self, running: Running) -> Settlement:
         """A plain or external attempt."""
         row = running.entry.row
-        job = self._job(running, await self._read_payload(running) if running.entry.is_left_behind else row)
+        job = self.job(running, await self._read_payload(running) if running.entry.is_left_behind else row)
         refusal = None if row["guard"] is None else await self._refuse(running, job, row["guard"])
         outcome = refusal or await self._run(running, job)
         running.has_answered = True
@@ -174,7 +174,7 @@ class Executor:
         )
         if row is None:
             raise NotToBeHad
-        job = self._job(running, row)
+        job = self.job(running, row)
         job.transaction = tx
         job.is_cancel_requested = row["is_cancel_requested"]
         return job
@@ -214,7 +214,7 @@ class Executor:
             raise NotToBeHad
         return row
 
-    def _job(self, running: Running, contents: Row) -> Job:
+    def job(self, running: Running, contents: Row) -> Job:
         """`contents` has the payload and the cursor."""
         row = running.entry.row
         cursor = contents["cursor"]
@@ -227,6 +227,7 @@ class Executor:
             orjson.loads(contents["payload"]),
             running.entry.due_at,
             running.number,
+            running.started_at,
             self._bell,
             self._destinations,
             row["subject"],
@@ -262,8 +263,8 @@ class Executor:
 
     async def _call(self, running: Running, job: Job) -> Outcome | None:
         handler = running.handler
-        if not self._gate.lets_through(running):
-            await self._gate.wait(running)
+        if not self.gate.lets_through(running):
+            await self.gate.wait(running)
         running.has_begun = True
         try:
             if handler.is_async:
@@ -374,7 +375,7 @@ class Executor:
             entry, handler, entry.version, entry.row["attempt"] + 1, self._timekeeper.now(), 0.0, 0.0
         )
         try:
-            destination = named(self._job(probe, entry.row))
+            destination = named(self.job(probe, entry.row))
         except Exception:
             return None
         return destination if isinstance(destination, str) else None

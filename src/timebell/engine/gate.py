@@ -34,6 +34,18 @@ class Gate:
             raise NotToBeHad
         return True
 
+    def lets_through_at_once(self, running: Running) -> bool:
+        """Whether nothing at all has to be asked or read before the handler is called."""
+        entry = running.entry
+        if (
+            running.is_permitted
+            or entry.is_left_behind
+            or entry.call is not None
+            or entry.row["guard"] is not None
+        ):
+            return False
+        return self.lets_through(running)
+
     async def wait(self, running: Running) -> None:
         """Wait for a thread, where the handler needs one, and for an instant of its queue's rate.
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from timebell.engine.held import Entry
 from timebell.kernel.app import Handler
@@ -32,7 +33,7 @@ class Running:
     has_answered: bool = False
     # Why it is given back before its end, once it is.
     interruption: str | None = None
-    activity: asyncio.Task[None] | None = None
+    activity: asyncio.Future[Any] | None = None
     error: BaseException | None = None
     # Whether the transaction is gone that it is to run in.
     is_lost: Callable[[], bool] = lambda: False

@@ -3,7 +3,7 @@
 from timebell.clock import Ids
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Session
-from timebell.db.together import Together
+from timebell.db.together import Gathering, Together
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
@@ -34,6 +34,7 @@ __all__ = [
     "Done",
     "Enqueue",
     "Enqueued",
+    "Gathering",
     "Gauge",
     "Handler",
     "Ids",

@@ -51,6 +51,9 @@ class Handler:
     cancel, and run again after a crash.
 
     `destination` names what an external handler depends on; its breaker opens when that keeps failing.
+
+    `answers_later`: `run` is a plain function that never waits and returns a future of the outcome. It is for those who
+    gather what many jobs want and do it at once, and spares each of these jobs the price of a task.
     """
 
     run: HandlerFunction
@@ -60,18 +63,26 @@ class Handler:
     retry: RetryPolicy | None = None
     destination: str | Callable[[Job], str | None] | None = None
     on_uncertain: Literal["retry", "dead"] = "retry"
+    answers_later: bool = False
     is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
         # An object may have an async `__call__`.
         call = getattr(self.run, "__call__", None)  # noqa: B004
-        is_async = inspect.iscoroutinefunction(self.run) or inspect.iscoroutinefunction(call)
-        object.__setattr__(self, "is_async", is_async)
+        is_coroutine = inspect.iscoroutinefunction(self.run) or inspect.iscoroutinefunction(call)
+        if self.answers_later and is_coroutine:
+            raise ConfigurationError("run: whoever answers later returns a future; leave out `async`")
+        # Neither needs a thread.
+        object.__setattr__(self, "is_async", is_coroutine or self.answers_later)
         if self.mode not in ("plain", "transactional", "external"):
             raise ConfigurationError(f"mode: {self.mode!r} is not plain, transactional or external")
         if self.mode == "transactional" and not self.is_async:
             raise ConfigurationError(
                 "run: a transactional handler must be `async def`; its transaction is async"
+            )
+        if self.mode == "transactional" and self.answers_later:
+            raise ConfigurationError(
+                "answers_later: a transactional handler cannot; its transaction is its own"
             )
         if self.mode != "external" and self.destination is not None:
             raise ConfigurationError("destination: only an external handler has one; declare mode='external'")

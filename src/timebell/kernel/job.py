@@ -21,8 +21,8 @@ Beat = Callable[["Job", dict[str, Any] | None], Awaitable[bool]]
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One attempt at a job. `attempt` counts from 1; `cursor` is where an earlier run got to; `version` is its row's
-    for as long as this attempt has it.
+    """One attempt at a job. `attempt` counts from 1, and began at `started_at` by the database's clock; `cursor` is
+    where an earlier run got to; `version` is its row's for as long as this attempt has it.
 
     `bell` is the verbs, for a handler or guard that wants a transaction of its own. `destinations` is asked by one
     that learns only while it runs what it depends on.
@@ -35,6 +35,7 @@ class Job:
     payload: dict[str, Any]
     due_at: datetime
     attempt: int
+    started_at: datetime
     bell: Timebell
     destinations: Destinations
     subject: str | None = None

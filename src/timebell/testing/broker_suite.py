@@ -18,11 +18,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from timebell.brokers.contract import (
+    Away,
     BrokerQueue,
     Confirmed,
     Exchange,
     Header,
     Message,
+    Published,
     Received,
     Refused,
     Returned,
@@ -127,6 +129,29 @@ async def many_are_confirmed_in_one_call(side: BrokerSide) -> None:
             assert received == list(range(MANY))
             await nothing_comes(side, intake)
     assert await receive_all(side) == []
+
+
+async def each_answer_is_heard_once_and_before_the_last(side: BrokerSide) -> None:
+    """Whatever it is. Whoever asked need not wait for the others of the call."""
+    heard: dict[int, Published] = {}
+    twice: list[int] = []
+
+    def hear(place: int, answer: Published) -> None:
+        if place in heard:
+            twice.append(place)
+        heard[place] = answer
+
+    async with opened(side) as broker:
+        sent = [message(number, key=KEY if number % 3 else "nobody.binds") for number in range(60)]
+        sent[7] = message(7, exchange="x" * 300)
+        answers = await in_time(broker.publish(sent, hear))
+        assert [heard[place] for place in range(len(sent))] == list(answers)
+        assert {type(answers[place]) for place in (0, 1, 7)} == {Returned, Confirmed, Refused}
+        assert not twice
+    heard.clear()
+    answers = await in_time(broker.publish(sent, hear))
+    assert {type(answer) for answer in answers} == {Away}
+    assert [heard[place] for place in range(len(sent))] == list(answers)
 
 
 async def many_calls_at_once_are_confirmed(side: BrokerSide) -> None:
@@ -304,6 +329,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_message_arrives_as_it_was,
     bodies_of_any_length_arrive_whole,
     many_are_confirmed_in_one_call,
+    each_answer_is_heard_once_and_before_the_last,
     many_calls_at_once_are_confirmed,
     calls_one_after_another_keep_their_order,
     nothing_at_all_can_be_published,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.apps.scheduler.support import DAY, HOUR, NOW, SECOND, Desk, desk, message
 from timebell.apps.scheduler.service import CANCELLED, QUEUED
-from timebell.brokers import Message
+from timebell.brokers import Heard, Message
 from timebell.errors import RevisionConflict
 from timebell.testing.database import TestDatabase
 
@@ -24,10 +24,10 @@ async def held_in_publish(post: Desk, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     publishing, go_on = asyncio.Event(), asyncio.Event()
     publish = post.broker.publish
 
-    async def held(messages: list[Message]) -> object:
+    async def held(messages: list[Message], heard: Heard) -> object:
         publishing.set()
         await go_on.wait()
-        return await publish(messages)
+        return await publish(messages, heard)
 
     monkeypatch.setattr(post.broker, "publish", held)
     running = asyncio.create_task(post.harness.run_due())

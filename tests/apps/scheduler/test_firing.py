@@ -101,6 +101,27 @@ async def test_what_is_not_confirmed_is_pending(post: Desk, fate: Any, failure: 
     assert post.counted(DUE) == 1
 
 
+async def test_nobody_waits_for_the_confirm_of_another(post: Desk) -> None:
+    """They leave together; a queue that has lost its majority confirms nothing, and that is its own trouble."""
+    await post.send(
+        *[message("ScheduleRequest", id, at=AT) for id in ("a", "slow", "b")],
+        message("ScheduleRequest", "again", rrule="FREQ=DAILY;COUNT=1", dtstart=AT),
+    )
+    post.server.fate = lambda message: Fate(seconds=60 if b'"slow"' in message.body else 0)
+    post.clock.move_to(AT)
+    running = asyncio.create_task(post.harness.run_due())
+    async with asyncio.timeout(30):
+        while {await post.status(id) for id in ("a", "b", "again")} != {"done"}:
+            pass
+    assert await post.status("slow") == "pending"
+    post.broker.cut()
+    post.server.fate = lambda message: Fate()
+    await running
+    await is_there(post)
+    await post.run_to(AT + timedelta(minutes=1))
+    assert await post.status("slow") == "done"
+
+
 @pytest.mark.req("S-2.3")
 async def test_what_no_queue_is_bound_for_waits_and_is_told(
     scheduler_database: TestDatabase, caplog: pytest.LogCaptureFixture

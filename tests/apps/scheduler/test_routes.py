@@ -19,7 +19,7 @@ from tests.web.support import OTHER, Site, open_site, problem
 from timebell.apps.scheduler import with_broker
 from timebell.apps.scheduler.models import Taken
 from timebell.apps.scheduler.service import Scheduler
-from timebell.brokers import Message, Published
+from timebell.brokers import Heard, Message, Published
 from timebell.errors import RevisionConflict
 from timebell.notify import Notify
 from timebell.testing.database import TestDatabase
@@ -109,10 +109,10 @@ async def publishing(post: Desk) -> AsyncIterator[asyncio.Event]:
     begun, goes_on = asyncio.Event(), asyncio.Event()
     publish = post.broker.publish
 
-    async def held(messages: Sequence[Message]) -> Sequence[Published]:
+    async def held(messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
         begun.set()
         await goes_on.wait()
-        return await publish(messages)
+        return await publish(messages, heard)
 
     post.broker.publish = held  # type: ignore[method-assign]
     running = asyncio.create_task(post.run_to(NOW + HOUR))

@@ -11,7 +11,7 @@ import pytest
 from tests.apps.scheduler.support import DAY, HOUR, NOW, Desk, desk, message, take_in
 from timebell.apps.scheduler.models import Poison, ScheduleRequest
 from timebell.apps.scheduler.service import QUEUED
-from timebell.brokers import Message
+from timebell.brokers import Heard, Message
 from timebell.brokers.local_server import Fate
 from timebell.errors import InvalidInput, NotFound, RevisionConflict
 from timebell.testing.database import TestDatabase
@@ -245,10 +245,10 @@ async def test_what_is_being_published_is_not_replaced(
     publishing, go_on = asyncio.Event(), asyncio.Event()
     publish = post.broker.publish
 
-    async def held(messages: list[Message]) -> object:
+    async def held(messages: list[Message], heard: Heard) -> object:
         publishing.set()
         await go_on.wait()
-        return await publish(messages)
+        return await publish(messages, heard)
 
     monkeypatch.setattr(post.broker, "publish", held)
     running = asyncio.create_task(post.run_to(AT))

@@ -98,6 +98,7 @@ def as_run(bell: Timebell, id: UUID, payload: dict[str, Any], **values: Any) -> 
             "payload": payload,
             "due_at": NOW,
             "attempt": 1,
+            "started_at": NOW,
             "bell": bell,
             "destinations": cast(Destinations, None),
             **values,

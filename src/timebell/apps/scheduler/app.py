@@ -79,7 +79,7 @@ def with_broker(broker: Broker | None) -> App:
         return app
     return replace(
         app,
-        handlers={FIRE: Handler(run=Firing(broker), mode="external", queue=QUEUE, retry=_RETRY)},
+        handlers={FIRE: Handler(run=Firing(broker), queue=QUEUE, retry=_RETRY, answers_later=True)},
         on_open=_Opening(broker),
         on_consume=Consuming(broker),
     )

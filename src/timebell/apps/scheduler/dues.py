@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -22,8 +21,7 @@ _SNOOZE_MIN: Final = timedelta(seconds=1)
 _SNOOZE_MAX: Final = timedelta(seconds=60)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(NamedTuple):
     """One request that is due. `occurrence` names which of its occurrences; it has none if it is due once."""
 
     id: str
@@ -43,21 +41,25 @@ def written(instant: datetime) -> str:
 
 def message_id(tenant: str, id: str, due_at: datetime) -> str:
     """What duplicates are known by. AMQP gives it 255 bytes; what is longer is named by its hash."""
-    name = f"{tenant}/{id}/{written(due_at)}"
+    return _message_id(tenant, id, written(due_at))
+
+
+def _message_id(tenant: str, id: str, due: str) -> str:
+    name = f"{tenant}/{id}/{due}"
     encoded = name.encode()
     return name if len(encoded) <= SHORT_BYTES_MAX else f"sha256:{sha256(encoded).hexdigest()}"
 
 
 def message_of(due: Due) -> Message:
-    fired_at = written(due.fired_at)
-    named = message_id(due.tenant, due.id, due.due_at)
+    fired_at, due_at = written(due.fired_at), written(due.due_at)
+    named = _message_id(due.tenant, due.id, due_at)
     body = orjson.dumps(
         {
             "type": DUE,
             "id": due.id,
             "tenant": due.tenant,
             "fired_at": fired_at,
-            "scheduled_for": written(due.due_at),
+            "scheduled_for": due_at,
             "occurrence": due.occurrence,
             "payload": None if due.payload is None else orjson.Fragment(due.payload),
         }

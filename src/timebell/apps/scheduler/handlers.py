@@ -2,15 +2,18 @@
 
 Nothing is written before that. A node that dies in between leaves a job that is tried again, and a second message that
 is known by its id.
+
+Jobs that are due together are read together and handed to the broker together. Each is answered as soon as the broker
+has spoken of it, so that nobody waits for a queue of somebody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
-from weakref import WeakKeyDictionary
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from timebell.apps.scheduler.dues import Due, again_after, message_of, occurrence_of
 from timebell.apps.scheduler.store import Columns, Row, SchedulerStore
@@ -20,6 +23,7 @@ from timebell.kernel import (
     Cancel,
     Dead,
     Done,
+    Gathering,
     Job,
     Outcome,
     Retry,
@@ -49,69 +53,97 @@ class Fired:
     is_repeated: bool
 
 
+class _Attempt(NamedTuple):
+    """A job that is to be fired, and what came of it, once that is known."""
+
+    job: Job
+    outcome: asyncio.Future[Outcome | None]
+
+
 class Firing:
-    """The handler. It holds the broker, and for each bell the statements that runs share."""
+    """The handler. It holds the broker, and for each bell what its jobs share."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._rooms: WeakKeyDictionary[Timebell, _Room] = WeakKeyDictionary()
+        self._rooms: dict[Timebell, _Room] = {}
 
-    async def __call__(self, job: Job) -> Outcome:
-        id = job.payload.get("id")
-        if not isinstance(id, str):
-            return Dead("its payload has no id; nobody can say what it is for")
+    def __call__(self, job: Job) -> asyncio.Future[Outcome | None]:
         room = self._rooms.get(job.bell)
         if room is None:
-            room = self._rooms[job.bell] = _Room(job.bell)
-        row = await room.read((job.tenant, id))
-        unwanted = _unwanted(job, row)
-        if unwanted is not None:
-            return Cancel(unwanted)
-        due = Due(
-            id=id,
-            tenant=job.tenant,
-            due_at=job.due_at,
-            fired_at=row["now"].astimezone(UTC),
-            occurrence=occurrence_of(job.payload),
-            payload=row["payload"],
-            correlation_id=row["correlation_id"],
-        )
-        (published,) = await self._broker.publish([message_of(due)])
-        if not isinstance(published, Confirmed):
-            return room.not_published(due, published)
-        room.published(due)
-        if due.occurrence is not None:
-            is_repeated = job.attempt > 1 or job.version > _FIRST_VERSION
-            await room.note(Fired(tenant=job.tenant, id=id, due_at=job.due_at, is_repeated=is_repeated))
-        return Done()
-
-
-def _unwanted(job: Job, row: Row) -> str | None:
-    """Why it is not to be published, if it is not: its request is gone, was cancelled, or has another job by now."""
-    if not row["is_known"]:
-        return "nobody asks for it any more"
-    if row["cancelled_at"] is not None:
-        return "it was cancelled"
-    schedule_id = job.payload.get("schedule_id")
-    is_its_own = row["job_id"] == job.id if schedule_id is None else str(row["schedule_id"]) == schedule_id
-    return None if is_its_own else "another timing took its place"
+            room = self._rooms[job.bell] = _Room(job.bell, self._broker)
+        return room.fire(job)
 
 
 class _Room:
-    """What the runs on one bell share."""
+    """What the jobs on one bell share."""
 
-    def __init__(self, bell: Timebell) -> None:
+    def __init__(self, bell: Timebell, broker: Broker) -> None:
         self._bell = bell
+        self._broker = broker
         self._store = SchedulerStore(bell.clock)
         self._told_at = float("-inf")
-        self.read = Together(self._read)
+        self._waiting = Gathering(self._fire, _end)
         self._count = Together(self._count_fired)
+        self._going_on: set[asyncio.Task[None]] = set()
 
-    def published(self, due: Due) -> None:
+    def fire(self, job: Job) -> asyncio.Future[Outcome | None]:
+        outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        if isinstance(job.payload.get("id"), str):
+            self._waiting.add(_Attempt(job, outcome))
+        else:
+            outcome.set_result(Dead("its payload has no id; nobody can say what it is for"))
+        return outcome
+
+    async def _fire(self, attempts: Sequence[_Attempt]) -> None:
+        """Hand these to the broker; whoever comes next does not wait for its answers."""
+        attempts = [attempt for attempt in attempts if not attempt.outcome.done()]
+        try:
+            rows = await self._read([attempt.job for attempt in attempts])
+        except Exception as error:
+            if len(attempts) > 1:
+                for attempt in attempts:
+                    await self._fire([attempt])
+            else:
+                _fail(attempts, error)
+            return
+        except BaseException:
+            _end(attempts)
+            raise
+        wanted: list[_Attempt] = []
+        dues: list[Due] = []
+        for attempt, row in zip(attempts, rows, strict=True):
+            if row["unwanted"] is not None:
+                _answer(attempt, Cancel(row["unwanted"]))
+            elif not attempt.outcome.done():
+                wanted.append(attempt)
+                dues.append(_due(attempt.job, row))
+        if wanted:
+            self._go_on(self._publish(wanted, dues))
+
+    async def _publish(self, attempts: Sequence[_Attempt], dues: Sequence[Due]) -> None:
+        def heard(place: int, published: Published) -> None:
+            self._published(attempts[place], dues[place], published)
+
+        try:
+            await self._broker.publish([message_of(due) for due in dues], heard)
+        except Exception as error:
+            _fail(attempts, error)
+        except BaseException:
+            _end(attempts)
+            raise
+
+    def _published(self, attempt: _Attempt, due: Due, published: Published) -> None:
+        if not isinstance(published, Confirmed):
+            _answer(attempt, self._not_published(due, published))
+            return
         self._bell.tallies.add(DUE)
         self._bell.tallies.note(LAG, (due.fired_at - due.due_at).total_seconds())
+        if due.occurrence is None:
+            _answer(attempt, _DONE)
+        else:
+            self._go_on(self._note(attempt, due))
 
-    def not_published(self, due: Due, published: Published) -> Outcome:
+    def _not_published(self, due: Due, published: Published) -> Outcome:
         """It stays owed. What the broker is to blame for passes; what it will not have must wait for its operator."""
         reason = type(published).__name__.lower()
         self._bell.tallies.add(FAILURES, reason)
@@ -132,15 +164,27 @@ class _Room:
             )
         return Snooze(delay=again_after(due.fired_at - due.due_at), reason=f"{reason}: {told}"[:500])
 
-    async def note(self, fired: Fired) -> None:
+    async def _note(self, attempt: _Attempt, due: Due) -> None:
         """It is published and cannot be taken back: that it is not counted must not have it published again."""
+        job = attempt.job
+        is_repeated = job.attempt > 1 or job.version > _FIRST_VERSION
+        fired = Fired(tenant=due.tenant, id=due.id, due_at=due.due_at, is_repeated=is_repeated)
         try:
             await self._count(fired)
         except DATABASE_ERRORS as error:
             log.warning("what was published could not be counted", tenant=fired.tenant, error=str(error))
+        except BaseException:
+            _end([attempt])
+            raise
+        _answer(attempt, _DONE)
 
-    async def _read(self, asked: Sequence[tuple[str, str]]) -> Sequence[Row]:
-        columns = {"tenants": [tenant for tenant, _ in asked], "ids": [id for _, id in asked]}
+    async def _read(self, jobs: Sequence[Job]) -> Sequence[Row]:
+        columns = {
+            "tenants": [job.tenant for job in jobs],
+            "ids": [job.payload["id"] for job in jobs],
+            "job_ids": [job.id for job in jobs],
+            "schedule_ids": [job.payload.get("schedule_id") for job in jobs],
+        }
         async with self._bell.database.connection() as session:
             return await self._store.read_fired(session, columns=columns)
 
@@ -154,3 +198,42 @@ class _Room:
         async with self._bell.database.connection() as session:
             await self._store.count_fired(session, columns=columns)
         return [None] * len(fired)
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        going_on = asyncio.create_task(work)
+        self._going_on.add(going_on)
+        going_on.add_done_callback(self._going_on.discard)
+
+
+_DONE: Final = Done()
+
+
+def _due(job: Job, row: Row) -> Due:
+    payload = job.payload
+    return Due(
+        payload["id"],
+        job.tenant,
+        job.due_at,
+        job.started_at,
+        occurrence_of(payload) if "occurrence_id" in payload else None,
+        row["payload"],
+        row["correlation_id"],
+    )
+
+
+def _answer(attempt: _Attempt, outcome: Outcome) -> None:
+    """Whoever gave up waiting, because the time was over, is answered no more."""
+    if not attempt.outcome.done():
+        attempt.outcome.set_result(outcome)
+
+
+def _fail(attempts: Iterable[_Attempt], error: Exception) -> None:
+    for attempt in attempts:
+        if not attempt.outcome.done():
+            attempt.outcome.set_exception(error)
+
+
+def _end(attempts: Iterable[_Attempt]) -> None:
+    """The process ends."""
+    for attempt in attempts:
+        attempt.outcome.cancel()

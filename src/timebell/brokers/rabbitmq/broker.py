@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Final
 
-from timebell.brokers.contract import Away, Intake, Message, Published, Topology
+from timebell.brokers.contract import Heard, Intake, Message, Published, Topology, all_away
 from timebell.brokers.rabbitmq.address import read_address
 from timebell.brokers.rabbitmq.declaring import declare
 from timebell.brokers.rabbitmq.intake import DELETED_SECONDS, RabbitIntake
@@ -92,11 +92,11 @@ class RabbitBroker:
             self._topology = before
             raise
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
         publisher = self._publisher
         if publisher is None or not self._is_there:
-            return [Away(self._why_away())] * len(messages)
-        return await publisher.publish(messages) if messages else []
+            return all_away(len(messages), self._why_away(), heard)
+        return await publisher.publish(messages, heard) if messages else []
 
     @asynccontextmanager
     async def intake(self, queue: str, *, prefetch: int, body_bytes_max: int) -> AsyncIterator[Intake]:

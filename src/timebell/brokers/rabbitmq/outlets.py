@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from timebell.brokers.carrying import why_not_carried
-from timebell.brokers.contract import Away, Confirmed, Message, Published, Refused, Returned
+from timebell.brokers.contract import Away, Confirmed, Heard, Message, Published, Refused, Returned
 from timebell.brokers.rabbitmq.frames import FRAME_OVERHEAD, Unfit, content_properties, published
 from timebell.brokers.rabbitmq.reading import Contents, Return, Verdict
 from timebell.brokers.rabbitmq.refusals import ACCESS_REFUSED, NOT_FOUND, Closed, Unreachable
@@ -28,9 +28,10 @@ _CONFIRMED: Final = Confirmed()
 class Call:
     """One call that waits for its answers."""
 
-    __slots__ = ("answers", "done", "left")
+    __slots__ = ("_heard", "answers", "done", "left")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, heard: Heard | None = None) -> None:
+        self._heard = heard
         self.answers: list[Published | None] = [None] * count
         self.left = count
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -39,6 +40,8 @@ class Call:
         if self.answers[place] is None:
             self.answers[place] = answer
             self.left -= 1
+            if self._heard is not None:
+                self._heard(place, answer)
             if not self.left and not self.done.done():
                 self.done.set_result(None)
 
@@ -54,23 +57,22 @@ class Window:
     def __init__(self) -> None:
         self.count = 0
         self.size = 0
+        self.is_full = False
         self.room = asyncio.Event()
         self.room.set()
-
-    @property
-    def is_full(self) -> bool:
-        return self.count >= UNANSWERED_MAX or self.size >= UNANSWERED_BYTES_MAX
 
     def enter(self, size: int) -> None:
         self.count += 1
         self.size += size
-        if self.is_full:
+        if self.count >= UNANSWERED_MAX or self.size >= UNANSWERED_BYTES_MAX:
+            self.is_full = True
             self.room.clear()
 
     def leave(self, size: int) -> None:
         self.count -= 1
         self.size -= size
-        if not self.is_full:
+        if self.is_full and self.count < UNANSWERED_MAX and self.size < UNANSWERED_BYTES_MAX:
+            self.is_full = False
             self.room.set()
 
 

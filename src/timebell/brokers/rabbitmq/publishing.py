@@ -9,7 +9,7 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Final
 
-from timebell.brokers.contract import Away, Message, Published, Refused
+from timebell.brokers.contract import Away, Heard, Message, Published, Refused
 from timebell.brokers.rabbitmq.outlets import Call, Outlet, Window
 from timebell.brokers.rabbitmq.refusals import Closed, Unreachable
 from timebell.brokers.rabbitmq.wire import Wire
@@ -34,9 +34,9 @@ class Publisher:
         self._calls: deque[tuple[float, Call]] = deque()
         self._expiry: asyncio.TimerHandle | None = None
 
-    async def publish(self, messages: Sequence[Message]) -> list[Published]:
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> list[Published]:
         """Hand these over in their order, and answer for each."""
-        call = Call(len(messages))
+        call = Call(len(messages), heard)
         self._await_in_time(call)
         for place, message in enumerate(messages):
             outlet = self._outlets.get(message.exchange)

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from tests.simulation.loop import LIFE, Life
 from tests.simulation.post import JOB
 from timebell.apps.scheduler.topology import DEAD
-from timebell.brokers import Confirmed, Intake, Message, Published, Received
+from timebell.brokers import Confirmed, Heard, Intake, Message, Published, Received
 from timebell.brokers.local import PUBLISH_SECONDS, LocalBroker, LocalIntake
 from timebell.brokers.local_server import Fate, LocalServer
 from timebell.config import Settings
@@ -198,14 +198,17 @@ class ProcessBroker(LocalBroker):
             self._world.part(self)
             self.die()
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Published]:
+    async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> Sequence[Published]:
         self.check_alive()
-        answers = await super().publish(messages)
-        for message, answer in zip(messages, answers, strict=True):
-            arrival = self._world.under_way.pop(id(message), None)
+
+        def note(place: int, answer: Published) -> None:
+            arrival = self._world.under_way.pop(id(messages[place]), None)
             if arrival is not None:
                 arrival.is_heard = isinstance(answer, Confirmed)
-        return answers
+            if heard is not None:
+                heard(place, answer)
+
+        return await super().publish(messages, note)
 
     @asynccontextmanager
     async def intake(self, queue: str, *, prefetch: int, body_bytes_max: int) -> AsyncIterator[Intake]:

@@ -1,5 +1,6 @@
 -- Occurrences that were published. One that is published again, since nobody knew that it had been, counts again only if
--- nothing for its instant or a later one was counted. Locked in one order: several nodes publish for the same requests.
+-- nothing for its instant or a later one was counted; and what begins anew at the instant that was published last has the
+-- same name at the receiver's, and counts once. Locked in one order: several nodes publish for the same requests.
 WITH fired AS (
     SELECT * FROM unnest(:tenants::text[], :ids::text[], :due_ats::timestamptz[], :repeated::boolean[])
         AS w(tenant, id, due_at, is_repeated)
@@ -10,6 +11,6 @@ WITH fired AS (
 UPDATE scheduler.requests r
 SET fired_count = r.fired_count + (
         SELECT count(*) FROM fired f WHERE f.tenant = r.tenant AND f.id = r.id
-            AND (NOT f.is_repeated OR r.fired_for IS NULL OR f.due_at > r.fired_for)),
+            AND (r.fired_for IS NULL OR f.due_at > r.fired_for OR NOT f.is_repeated AND f.due_at <> r.fired_for)),
     fired_for = greatest(r.fired_for, (SELECT max(f.due_at) FROM fired f WHERE f.tenant = r.tenant AND f.id = r.id))
 FROM locked l WHERE r.tenant = l.tenant AND r.id = l.id
