@@ -24,7 +24,7 @@ class Size:
     steady_rate: int = 10_000
     steady_seconds: int = 30
     jobs_notify: int = 20_000
-    messages: int = 40_000
+    messages: int = 100_000
     messages_rounds: int = 5
     messages_rate: int = 500
     messages_late_seconds: int = 30

@@ -32,5 +32,5 @@ def test_every_role_is_a_command_and_the_queues_are_those_of_the_apps() -> None:
 
 def test_the_numbers_are_those_of_the_code() -> None:
     assert f"up to {BATCH} messages" in PAGE
-    assert f"up to {PREFETCH:,} at hand" in PAGE
+    assert f"up to {PREFETCH:,} messages at hand" in PAGE
     assert (PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX) == (0.2, 5.0), "a fifth of a second, and five"

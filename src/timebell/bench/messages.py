@@ -35,7 +35,7 @@ NAMES: Final = (REQUESTS, "timebell.cancels", DUE, "timebell.dead")
 EXCHANGES: Final = (EXCHANGE, "timebell.dead")
 # As the app takes them.
 PREFETCH: Final = 1_500
-BATCH: Final = 500
+BATCH: Final = 400
 BODY_BYTES_MAX: Final = 131_072
 
 WARM_UP_MESSAGES: Final = 2_000

@@ -156,6 +156,22 @@ PLANTED = [
         tests=_CANCELLING,
     ),
     Planted(
+        name="second-overtakes-first",
+        file="apps/scheduler/intake.py",
+        old="if before is not None and not before.names.isdisjoint(names) and not await self.settled():",
+        new="if False:",
+        why="Of two requests under one name the first may be written last, and count.",
+        tests=("tests/apps/scheduler/test_intake.py",),
+    ),
+    Planted(
+        name="all-wait-for-one-confirm",
+        file="brokers/local.py",
+        old="                self.answers[place] = self._due[place][0]\n                self._tell(place)\n",
+        new="                self.answers[place] = self._due[place][0]\n                lost.add(place)\n",
+        why="A queue that confirms nothing holds up what left together with it.",
+        tests=("tests/apps/scheduler/test_firing.py::test_nobody_waits_for_the_confirm_of_another",),
+    ),
+    Planted(
         name="cancelled-job-published",
         file="apps/scheduler/sql/read_fired.sql",
         old="    WHEN r.cancelled_at IS NOT NULL THEN 'it was cancelled'\n",

@@ -61,6 +61,7 @@ async def take_in(bell: Timebell, broker: LocalBroker) -> None:
                 if not broker.server.messages(queue):
                     break
                 assert await loop.tick(intake, letters)
+                assert await loop.settled()
                 if not letters.is_empty:
                     await letters.tick()
             await loop.rest()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.apps.scheduler.support import DUE_QUEUE, HOUR, NOW, Desk, desk, message, take_in
 from tests.engine.support import Stage
-from timebell.apps.scheduler import rows, service
+from timebell.apps.scheduler import intake, rows, service
 from timebell.apps.scheduler.intake import PATIENCE_SECONDS, PREFETCH, RECURRENCES_MAX, Consuming, IntakeLoop
 from timebell.apps.scheduler.letters import (
     DROPPED,
@@ -281,9 +281,10 @@ async def test_while_the_database_is_away_nothing_is_taken(
         await post.post(*[request(f"{number}") for number in range(20)], rubbish())
         loop = IntakeLoop(post.bell, post.broker, REQUESTS)
         stage.is_away = True
-        async with post.broker.intake(REQUESTS, prefetch=PREFETCH, body_bytes_max=BODY_BYTES_MAX) as intake:
-            letters = Letters(post.bell, post.broker, intake)
-            assert not await loop.tick(intake, letters)
+        async with post.broker.intake(REQUESTS, prefetch=PREFETCH, body_bytes_max=BODY_BYTES_MAX) as taking:
+            letters = Letters(post.bell, post.broker, taking)
+            assert await loop.tick(taking, letters)
+            assert not await loop.tick(taking, letters), "nothing comes, and what came cannot be written"
             await loop.rest()
             assert len(post.server.messages(REQUESTS)) == 21
         assert PATIENCE_SECONDS <= sum(patience.pauses) < PATIENCE_SECONDS + 6
@@ -300,11 +301,59 @@ async def test_while_the_database_is_away_nothing_is_taken(
         async with consuming(post):
             await patience.until(400)
             assert len(taken) == 2
-            assert len(post.server.messages(REQUESTS)) == 21
+            waiting = [one.body for one in post.server.messages(REQUESTS) if one.body != rubbish().body]
+            assert len(waiting) == 20
             stage.is_away = False
             await is_empty(post)
         assert len(await post.rows()) == 20
         assert reasons(post) == ["not_json"]
+
+
+class Slow(Stage):
+    """A database that keeps the first batch waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+        self.asked = 0
+
+    async def before(self, name: str) -> None:
+        if name == "lock_requests":
+            self.asked += 1
+            if self.asked == 1:
+                await self.goes_on.wait()
+        await super().before(name)
+
+
+@pytest.mark.req("S-1.4")
+@pytest.mark.parametrize("is_common", [False, True])
+async def test_two_batches_are_written_at_once_unless_both_speak_of_one_name(
+    scheduler_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, is_common: bool
+) -> None:
+    """What was said first counts first, however long it takes to write."""
+    monkeypatch.setattr(intake, "BATCH", 2)
+    stage = Slow()
+    async with desk(scheduler_database, gate=stage) as post:
+        names = ("a", "b", "a" if is_common else "c", "d")
+        sent = [
+            message("ScheduleRequest", name, at=NOW + HOUR, payload=number)
+            for number, name in enumerate(names)
+        ]
+        await post.post(*sent)
+        async with consuming(post):
+            if is_common:
+                async with asyncio.timeout(30):
+                    while stage.asked < 1:
+                        await post.rows()
+                    for _ in range(20):
+                        await post.rows()
+                assert (stage.asked, len(await post.rows())) == (1, 0)
+            else:
+                await has_rows(post, 2)
+            stage.goes_on.set()
+            await is_empty(post)
+        kept = {row["id"]: row["payload"] for row in await post.rows("SELECT * FROM scheduler.requests")}
+        assert kept == {name: str(number) for number, name in enumerate(names)}
 
 
 async def test_a_lost_answer_to_a_commit_is_no_second_row(scheduler_database: TestDatabase) -> None:

@@ -7,9 +7,9 @@ and nothing is taken; it goes on when the database is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
@@ -27,7 +27,7 @@ from timebell.logs import Logger
 
 log = Logger("timebell.scheduler")
 
-BATCH: Final = 500
+BATCH: Final = 400
 PREFETCH: Final = 1_500
 # How many recurrences are planned in one transaction.
 RECURRENCES_MAX: Final = 20
@@ -49,6 +49,13 @@ Read = tuple[Received, Asked]
 Answer = Taken | Withdrawn | Poison
 # What cannot be read, and what can, tenant by tenant.
 _TakenIn = tuple[list[tuple[Received, Poison]], dict[str, list[Read]]]
+
+
+class _Writing(NamedTuple):
+    """A batch that is being written, and the names in it. It comes to True, or False if the database was away."""
+
+    names: set[tuple[str, str]]
+    work: asyncio.Task[bool]
 
 
 class _Away(Exception):
@@ -79,6 +86,7 @@ class IntakeLoop:
         self._own = bell.settings.broker_tenant
         self._is_trusted = bell.settings.broker_trusts_tenant
         self._reading: asyncio.Task[_TakenIn] | None = None
+        self._writing: _Writing | None = None
 
     async def run(self) -> None:
         while True:
@@ -97,11 +105,54 @@ class IntakeLoop:
             await self._wait_for_database()
 
     async def tick(self, intake: Intake, letters: Letters) -> bool:
-        """One batch; False if the database was away for too long, and what was taken is to be given back. While the
-        database writes it the next one is read."""
+        """Begin to write one batch, once the one before the last is written; False if the database was away for too
+        long, and what was taken is to be given back. While the database writes, the next one is read.
+
+        Two are written at once, unless they have a name in common: what was said of it first counts first.
+        """
+        poisoned, batches = await self._read_next(intake)
+        names = {(tenant, asked.id) for tenant, batch in batches.items() for _, asked in batch}
+        before = self._writing
+        if before is not None and not before.names.isdisjoint(names) and not await self.settled():
+            return False
+        writing = asyncio.create_task(
+            self._settle_all(intake, letters, poisoned, batches), name=f"timebell writing {self._queue}"
+        )
+        self._writing = _Writing(names, writing)
+        return before is None or await before.work
+
+    async def settled(self) -> bool:
+        """Wait until all that was taken is written; False if it cannot be."""
+        return self._writing is None or await self._writing.work
+
+    async def rest(self) -> None:
+        """Take no more. What was taken and is not written comes again."""
+        works = [self._reading, None if self._writing is None else self._writing.work]
+        self._reading = self._writing = None
+        for work in works:
+            if work is not None:
+                work.cancel()
+                await asyncio.wait({work})
+
+    async def _read_next(self, intake: Intake) -> _TakenIn:
+        """Nothing may come for long; what is being written is not waited for meanwhile, unless it fails."""
         reading = self._reading or asyncio.create_task(self._take(intake))
-        poisoned, batches = await reading
+        self._reading = reading
+        if self._writing is not None:
+            await asyncio.wait({reading, self._writing.work}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done() and not await self._writing.work:
+                return [], {}
+        taken = await reading
         self._reading = asyncio.create_task(self._take(intake), name=f"timebell reading {self._queue}")
+        return taken
+
+    async def _settle_all(
+        self,
+        intake: Intake,
+        letters: Letters,
+        poisoned: list[tuple[Received, Poison]],
+        batches: Mapping[str, Sequence[Read]],
+    ) -> bool:
         is_well = True
         try:
             for tenant, batch in batches.items():
@@ -111,13 +162,6 @@ class IntakeLoop:
             is_well = False
         await letters.add(poisoned)
         return is_well
-
-    async def rest(self) -> None:
-        """Read no more. What was read and not settled comes again."""
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.cancel()
-            await asyncio.wait({reading})
 
     async def _take(self, intake: Intake) -> _TakenIn:
         received = await intake.take(BATCH)
