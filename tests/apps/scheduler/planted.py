@@ -190,7 +190,7 @@ PLANTED = [
     Planted(
         name="refused-is-done",
         file="apps/scheduler/handlers.py",
-        old="if not isinstance(published, Confirmed):",
+        old="if type(published) is not Confirmed:",
         new="if isinstance(published, Away):",
         why="What no queue has is done, and nobody is told.",
         tests=_FIRING,

@@ -121,8 +121,20 @@ class _Room:
             self._go_on(self._publish(wanted, dues))
 
     async def _publish(self, attempts: Sequence[_Attempt], dues: Sequence[Due]) -> None:
+        # The common answer is told here: a call more for each message would show.
+        confirmed, lag = self._bell.tallies.counted[DUE], self._bell.tallies.spreads[LAG]
+
         def heard(place: int, published: Published) -> None:
-            self._published(attempts[place], dues[place], published)
+            attempt, due = attempts[place], dues[place]
+            if type(published) is not Confirmed:
+                _answer(attempt, self._not_published(due, published))
+                return
+            confirmed[()] += 1
+            lag.note(max(0.0, (due.fired_at - due.due_at).total_seconds()))
+            if due.occurrence is not None:
+                self._go_on(self._note(attempt, due))
+            elif not attempt.outcome.done():
+                attempt.outcome.set_result(_DONE)
 
         try:
             await self._broker.publish([message_of(due) for due in dues], heard)
@@ -131,17 +143,6 @@ class _Room:
         except BaseException:
             _end(attempts)
             raise
-
-    def _published(self, attempt: _Attempt, due: Due, published: Published) -> None:
-        if not isinstance(published, Confirmed):
-            _answer(attempt, self._not_published(due, published))
-            return
-        self._bell.tallies.add(DUE)
-        self._bell.tallies.note(LAG, (due.fired_at - due.due_at).total_seconds())
-        if due.occurrence is None:
-            _answer(attempt, _DONE)
-        else:
-            self._go_on(self._note(attempt, due))
 
     def _not_published(self, due: Due, published: Published) -> Outcome:
         """It stays owed. What the broker is to blame for passes; what it will not have must wait for its operator."""
