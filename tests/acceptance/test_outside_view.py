@@ -26,7 +26,12 @@ CHECKS = (
 
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(place: Path, used_folder: Path, up: Up) -> None:
-    process = up(used_folder, TIMEBELL_API_KEY=KEY, TIMEBELL_REQUESTS_PER_MINUTE="100000000")
+    process = up(
+        used_folder,
+        TIMEBELL_API_KEY=KEY,
+        TIMEBELL_REQUESTS_PER_MINUTE="100000000",
+        TIMEBELL_BROKER_URL="local:",
+    )
     address = f"http://127.0.0.1:{process.port}"
     request = urllib.request.Request(f"{address}/v1/recipients", data=b'{"name": "Ada"}')
     request.add_header("authorization", f"Bearer {KEY}")

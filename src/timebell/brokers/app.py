@@ -16,7 +16,7 @@ import orjson
 from timebell.brokers.carrying import SHORT_BYTES_MAX, why_not_carried
 from timebell.brokers.contract import Away, Broker, Confirmed, Header, Message
 from timebell.brokers.holding import held_while_away
-from timebell.kernel import App, Dead, Done, Handler, Job, Outcome, Queue, Retry, Timebell
+from timebell.kernel import App, Dead, Done, Handler, Job, Outcome, Queue, Retry, Snooze, Timebell
 from timebell.rules.backoff import RetryPolicy
 
 PUBLISH: Final = "broker.publish"
@@ -95,7 +95,8 @@ class _Publishing:
             case Confirmed():
                 return Done()
             case Away(reason):
-                return Retry(reason, "unavailable")
+                # However late it is by then, it costs no attempt.
+                return Snooze(delay=timedelta(seconds=1), reason=reason)
             case _:
                 return Retry(f"{type(published).__name__.lower()}: {published.reason}")
 

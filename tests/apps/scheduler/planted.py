@@ -110,7 +110,7 @@ PLANTED = [
     Planted(
         name="fired-twice-counted-twice",
         file="apps/scheduler/sql/count_fired.sql",
-        old="(NOT f.is_repeated OR r.fired_for IS NULL OR f.due_at > r.fired_for)",
+        old="(r.fired_for IS NULL OR f.due_at > r.fired_for OR NOT f.is_repeated AND f.due_at <> r.fired_for)",
         new="true",
         why="What is published again after a crash is counted as one more occurrence.",
         tests=_CRASHES,
@@ -198,8 +198,8 @@ PLANTED = [
     Planted(
         name="returned-takes-attempts",
         file="apps/scheduler/handlers.py",
-        old='        if isinstance(published, Away):\n            return Retry(told, "unavailable")\n',
-        new='        if isinstance(published, Away):\n            return Retry(told, "transient")\n',
+        old="return Snooze(delay=_AWAY, reason=told)",
+        new="return Dead(told)",
         why="A broker that is away for two minutes has every message given up.",
         tests=_FIRING,
     ),
@@ -294,8 +294,8 @@ PLANTED = [
     Planted(
         name="poison-unacknowledged",
         file="apps/scheduler/letters.py",
-        old="            if refused_count >= _TRIES_MAX:\n",
-        new="            if refused_count < 0:\n",
+        old="elif refusals[tag] >= _TRIES_MAX and not isinstance(answer, Away):",
+        new="elif False:",
         why="Poison that has no place to go is tried for ever, and stops its intake.",
         tests=_INTAKE,
     ),

@@ -97,6 +97,15 @@ async def test_what_could_not_be_published_then_is_not_tried_again(
     assert await post.status("a") == "cancelled"
 
 
+@pytest.mark.req("S-4.1")
+async def test_a_number_that_is_hardly_one_keeps_nobody_from_cancelling(post: Desk) -> None:
+    body = b'{"type": "ScheduleRequest", "id": "a", "at": "2025-07-10T09:00:00Z", "payload": {"x": 1e-20000}}'
+    await post.send(Message(exchange="timebell", routing_key="schedule.request", body=body))
+    await post.cancel("a")
+    assert await post.status("a") == "cancelled"
+    assert post.letters() == []
+
+
 @pytest.mark.req("S-4.3")
 async def test_what_came_to_its_end_stays_there(post: Desk) -> None:
     await post.ask("done", at=AT)

@@ -14,6 +14,7 @@ import pytest
 from tests.apps.scheduler.support import HOUR, NOW, Desk, app_on, desk, is_there, message
 from tests.daily import daily_seed
 from timebell.apps.scheduler import with_broker
+from timebell.apps.scheduler.app import GAUGES
 from timebell.apps.scheduler.handlers import DUE, FAILURES
 from timebell.apps.scheduler.models import ScheduleRequest
 from timebell.apps.scheduler.service import Scheduler
@@ -24,6 +25,7 @@ from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine import Engine
 from timebell.kernel import Registry, Timebell
+from timebell.kernel.insights import Insights
 from timebell.server import opened_apps
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
@@ -80,7 +82,7 @@ async def test_while_the_broker_is_away_it_is_pending(post: Desk) -> None:
     assert await post.status("a") == "done"
 
 
-@pytest.mark.req("S-2.3")
+@pytest.mark.req("S-2.3", "S-6.3")
 @pytest.mark.parametrize(
     ("fate", "failure"), [("lose", "away"), ("refuse", "refused"), ("return", "returned")]
 )
@@ -99,6 +101,53 @@ async def test_what_is_not_confirmed_is_pending(post: Desk, fate: Any, failure: 
     assert post.fired() == [("a", "2025-07-10T09:00:00.000000Z")]
     assert await post.status("a") == "done"
     assert post.counted(DUE) == 1
+
+
+@pytest.mark.req("S-2.3", "S-2.6")
+async def test_however_late_it_is_a_broker_that_was_lost_costs_it_nothing(post: Desk) -> None:
+    await post.ask("a", at=NOW - timedelta(days=400))
+    post.server.fate = lambda message: Fate(sort="lose")
+    await post.run_to(NOW + timedelta(seconds=5))
+    assert await post.status("a") == "pending"
+    post.server.fate = lambda message: Fate()
+    await post.run_to(NOW + timedelta(minutes=1))
+    assert await post.status("a") == "done"
+    assert await post.rows("SELECT FROM timebell.dead_jobs") == []
+
+
+async def test_a_job_that_somebody_made_up_dies_alone(post: Desk) -> None:
+    """It leaves together with others, which are published."""
+    await post.ask("again", rrule="FREQ=DAILY", dtstart=AT)
+    (row,) = await post.rows("SELECT schedule_id FROM scheduler.requests")
+    async with post.bell.transaction() as tx:
+        made_up = {"id": "again", "schedule_id": str(row["schedule_id"]), "occurrence_id": "x"}
+        await post.bell.enqueue(tx, "scheduler.fire", made_up)
+    await post.ask("a", at=NOW)
+    await post.harness.run_due()
+    assert [id for id, _ in post.fired()] == ["a"]
+    (dead,) = await post.rows("SELECT error FROM timebell.dead_jobs")
+    assert "does not say which occurrence" in dead["error"]
+
+
+@pytest.mark.req("S-6.3")
+async def test_what_is_overdue_is_shown_while_nobody_publishes(post: Desk) -> None:
+    async def shown() -> dict[str, float | None]:
+        depths = {one.queue: one for one in await Insights(post.bell.database, post.clock).depth()}
+        return {gauge.name: gauge.of(depths) for gauge in GAUGES}
+
+    await post.send(*[message("ScheduleRequest", f"{number}", at=AT) for number in range(100)])
+    await post.ask("later", at=AT + HOUR)
+    assert await shown() == {"jobs_pending": 101, "jobs_overdue": 0}
+    post.clock.move_to(AT + timedelta(seconds=1))
+    assert await shown() == {"jobs_pending": 101, "jobs_overdue": 100}
+    post.server.stop()
+    await post.broker_left()
+    await post.harness.run_due()
+    assert await shown() == {"jobs_pending": 101, "jobs_overdue": 100}, "what is parked is overdue too"
+    post.server.start()
+    await is_there(post)
+    await post.run_to(AT + timedelta(seconds=2))
+    assert await shown() == {"jobs_pending": 1, "jobs_overdue": 0}
 
 
 async def test_nobody_waits_for_the_confirm_of_another(post: Desk) -> None:

@@ -26,9 +26,10 @@ from timebell.apps.scheduler.letters import (
 )
 from timebell.apps.scheduler.messages import BODY_BYTES_MAX
 from timebell.apps.scheduler.models import Poison
-from timebell.apps.scheduler.service import QUEUED
+from timebell.apps.scheduler.service import QUEUED, Scheduler
 from timebell.apps.scheduler.topology import CANCELS, DEAD, REQUESTS
 from timebell.brokers import Message, Received
+from timebell.brokers.carrying import why_not_carried
 from timebell.brokers.local_server import Fate
 from timebell.errors import OldTimezoneData
 from timebell.testing.database import TestDatabase
@@ -233,6 +234,12 @@ class Patience:
         await self._reached.wait()
 
 
+def log_without_partition() -> asyncpg.CheckViolationError:
+    error = asyncpg.CheckViolationError("no partition of relation found for row")
+    error.table_name = "job_log"
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -240,7 +247,7 @@ class Patience:
         asyncpg.AdminShutdownError("going"),
         asyncpg.DeadlockDetectedError("both"),
         asyncpg.UndefinedTableError("not yet"),
-        OldTimezoneData("older"),
+        log_without_partition(),
     ],
 )
 async def test_what_passes_is_waited_for(
@@ -307,6 +314,52 @@ async def test_while_the_database_is_away_nothing_is_taken(
             await is_empty(post)
         assert len(await post.rows()) == 20
         assert reasons(post) == ["not_json"]
+
+
+async def test_what_this_process_is_too_old_for_is_in_nobodys_way(
+    post: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is set aside and given back, for a process that can keep it, and the others of its batch are kept."""
+    patience = Patience(post, monkeypatch)
+    request_many, is_old = Scheduler.request_many, True
+
+    async def old(self: Scheduler, tx: Any, requests: Sequence[Any]) -> Any:
+        if is_old and any(one.recurrence is not None for one in requests):
+            raise OldTimezoneData("plans were made with newer data")
+        return await request_many(self, tx, requests)
+
+    monkeypatch.setattr(Scheduler, "request_many", old)
+    await post.post(request("a"), message("ScheduleRequest", "b", rrule="FREQ=DAILY"), request("c"))
+    async with consuming(post):
+        await has_rows(post, 2)
+        await patience.until(3 * PATIENCE_SECONDS)
+        assert {row["id"] for row in await post.rows()} == {"a", "c"}
+        assert {*patience.pauses} == {PATIENCE_SECONDS}
+        is_old = False
+        await is_empty(post)
+    assert {row["id"] for row in await post.rows()} == {"a", "b", "c"}
+    assert post.letters() == []
+
+
+def test_a_copy_can_always_be_carried() -> None:
+    """Whoever may write to a queue decides what its messages look like, and a copy that nobody takes would be lost."""
+    received = Received(
+        queue=REQUESTS,
+        exchange="timebell",
+        routing_key="k",
+        body=b"{",
+        body_bytes=1,
+        tag=1,
+        type="\\xff" * 100,
+        message_id="m" * 255,
+        correlation_id="c" * 256,
+        headers={"": 1, "n" * 256: 2, "CC": "elsewhere", "kept": "3"},
+    )
+    copy = copy_of(received, Poison(reason="not_json", detail="the body is not JSON"))
+    assert why_not_carried(copy) is None
+    assert (copy.type, copy.message_id, copy.correlation_id) == (None, "m" * 255, None)
+    assert copy.headers["kept"] == "3"
+    assert not {"", "CC", "n" * 256} & copy.headers.keys()
 
 
 class Slow(Stage):

@@ -187,5 +187,7 @@ def test_only_these_edges_are_ever_seen(scheduler_database: TestDatabase) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.req("S-7.1")
 def test_only_these_edges_are_ever_seen_at_length(scheduler_database: TestDatabase) -> None:
-    assert explore(scheduler_database, 60, 25) <= EDGES
+    seen = explore(scheduler_database, 60, 25)
+    assert {("pending", "done"), ("pending", "cancelled")} <= seen <= EDGES

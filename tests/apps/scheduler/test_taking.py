@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.apps.scheduler.support import DAY, HOUR, NOW, Desk, desk, message, take_in
+from tests.log_lines import kept_lines
 from timebell.apps.scheduler.models import Poison, ScheduleRequest
 from timebell.apps.scheduler.service import QUEUED
 from timebell.brokers import Heard, Message
@@ -234,6 +235,16 @@ async def test_a_refused_rule_leaves_what_was_there(post: Desk) -> None:
     assert await answers(post, again("a", bad), again("b", bad)) == ["bad_rule", "bad_rule"]
     await post.run_to(AT)
     assert len(post.fired()) == 3
+
+
+@pytest.mark.req("S-1.4")
+async def test_what_comes_too_late_is_ignored_and_logged(post: Desk) -> None:
+    await answers(post, once("a"))
+    await post.run_to(AT)
+    with kept_lines() as lines:
+        assert await answers(post, once("a", AT + HOUR)) == ["ignored"]
+    told = [line for line in lines if line["event"] == "requests were ignored"]
+    assert [(line["tenant"], line["id"], line["reason"]) for line in told] == [("default", "a", "it is done")]
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

@@ -105,6 +105,13 @@ class RabbitServer:
             f" lists:keyfind(vhost, 1, Each) == {{vhost, {_binary(vhost)}}}]"
         )
 
+    def freeze(self, vhost: str, queue: str) -> None:
+        """Have a queue stand still, as one that has lost its majority."""
+        self.ask(f"sys:suspend({_process(vhost, queue)})")
+
+    def thaw(self, vhost: str, queue: str) -> None:
+        self.ask(f"sys:resume({_process(vhost, queue)})")
+
     def block(self) -> None:
         """Behave as if memory was short."""
         self.ask("rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []})")
@@ -266,6 +273,11 @@ def _free_ports(number: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _process(vhost: str, queue: str) -> str:
+    """What runs a quorum queue, by the name that the broker gives it."""
+    return f'whereis(binary_to_atom(<<({_binary(vhost)})/binary, "_", ({_binary(queue)})/binary>>))'
 
 
 def _binary(text: str) -> str:

@@ -32,6 +32,7 @@ from timebell.testing.broker_side import (
     OTHER_KEY,
     OTHER_QUEUE,
     QUEUE,
+    TOPOLOGY,
     in_time,
     message,
     messages,
@@ -224,6 +225,42 @@ async def test_a_silent_broker_is_answered_for(rabbit: RabbitServer) -> None:
             assert answers == [Away("no confirm within 0.5 s")] * 3
             side.proxy.resume()
             await publish_until_confirmed(broker, message(4))
+
+
+async def test_a_connection_over_which_nothing_comes_is_given_up(rabbit: RabbitServer) -> None:
+    """What was sent arrived, and nobody knows: it is sent once more when there is another, not every few seconds."""
+    async with rabbit_side(rabbit) as side:
+        broker = RabbitBroker(f"{side.url}?heartbeat=1", publish_seconds=1.0)
+        try:
+            await in_time(broker.open(TOPOLOGY))
+            await publish_well(broker, [message(1)])
+            side.proxy.lose_replies = True
+            assert await publish(broker, messages(3)) == [Away("no confirm within 1 s")] * 3
+            await until_there(broker, False)
+            side.proxy.heal()
+            await until_there(broker)
+            await publish_well(broker, [message(4)])
+        finally:
+            await in_time(broker.close())
+
+
+async def test_a_queue_that_confirms_nothing_costs_no_connection(rabbit: RabbitServer) -> None:
+    """The broker gives signs of life, so that it leads somewhere."""
+    async with rabbit_side(rabbit) as side:
+        broker = RabbitBroker(f"{side.url}?heartbeat=1", publish_seconds=1.5)
+        heard: list[bool] = []
+        try:
+            await in_time(broker.open(TOPOLOGY))
+            broker.watch(heard.append)
+            rabbit.freeze(side.vhost, QUEUE)
+            try:
+                assert await publish(broker, [message(1)]) == [Away("no confirm within 1.5 s")]
+            finally:
+                rabbit.thaw(side.vhost, QUEUE)
+            assert heard == []
+            await publish_until_confirmed(broker, message(3))
+        finally:
+            await in_time(broker.close())
 
 
 async def test_what_waits_for_an_answer_is_bounded(

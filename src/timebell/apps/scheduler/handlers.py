@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from timebell.apps.scheduler.dues import Due, again_after, message_of, occurrence_of
@@ -26,7 +26,6 @@ from timebell.kernel import (
     Gathering,
     Job,
     Outcome,
-    Retry,
     Snooze,
     Timebell,
     Together,
@@ -39,6 +38,8 @@ DUE: Final = "jobs_due"
 FAILURES: Final = "publish_failures"
 LAG: Final = "fire_lag_seconds"
 _TELL_SECONDS: Final = 10.0
+# Until then its queue is held, if the broker is not back: nothing is tried in vain.
+_AWAY: Final = timedelta(seconds=1)
 # A job is started once for each version of its row, and the first one is the second: it was written with the first.
 _FIRST_VERSION: Final = 2
 
@@ -103,6 +104,9 @@ class _Room:
             if len(attempts) > 1:
                 for attempt in attempts:
                     await self._fire([attempt])
+            elif isinstance(error, DATABASE_ERRORS):
+                # Nothing was done, and the message is not to blame.
+                _answer(attempts[0], Snooze(delay=_AWAY, reason=f"{type(error).__name__}: {error}"[:500]))
             else:
                 _fail(attempts, error)
             return
@@ -115,8 +119,14 @@ class _Room:
             if row["unwanted"] is not None:
                 _answer(attempt, Cancel(row["unwanted"]))
             elif not attempt.outcome.done():
-                wanted.append(attempt)
-                dues.append(_due(attempt.job, row))
+                try:
+                    dues.append(_due(attempt.job, row))
+                except (LookupError, ValueError, TypeError) as error:
+                    _answer(
+                        attempt, Dead(f"its payload does not say which occurrence it is: {error!r}"[:500])
+                    )
+                else:
+                    wanted.append(attempt)
         if wanted:
             self._go_on(self._publish(wanted, dues))
 
@@ -150,7 +160,7 @@ class _Room:
         self._bell.tallies.add(FAILURES, reason)
         told = getattr(published, "reason", "")
         if isinstance(published, Away):
-            return Retry(told, "unavailable")
+            return Snooze(delay=_AWAY, reason=told)
         now = self._bell.clock.monotonic()
         if now - self._told_at >= _TELL_SECONDS:
             self._told_at = now

@@ -21,7 +21,14 @@ from timebell.apps.scheduler.service import Scheduler
 from timebell.apps.scheduler.store import SchedulerStore
 from timebell.apps.scheduler.topology import CANCELS, REQUESTS
 from timebell.brokers import Broker, Intake, Received
-from timebell.errors import InvalidInput, RevisionConflict, TimebellError, UnknownKind, UnknownQueue
+from timebell.errors import (
+    ConfigurationError,
+    InvalidInput,
+    RevisionConflict,
+    TimebellError,
+    UnknownKind,
+    UnknownQueue,
+)
 from timebell.kernel import DATABASE_ERRORS, Timebell, Transaction
 from timebell.logs import Logger
 
@@ -43,8 +50,15 @@ _OF_A_MESSAGE: Final = (
     InvalidInput,
 )
 # What passes, or is for an operator to mend; no message is to blame.
-_NOT_NOW: Final = (*DATABASE_ERRORS, TimebellError)
+_NOT_NOW: Final = (*DATABASE_ERRORS, UnknownKind, UnknownQueue)
+_LOG: Final = "job_log"
 
+
+class _Stuck:
+    """A message that cannot be kept for now, while others can: this process is too old for it, perhaps."""
+
+
+_STUCK: Final = _Stuck()
 Read = tuple[Received, Asked]
 Answer = Taken | Withdrawn | Poison
 # What cannot be read, and what can, tenant by tenant.
@@ -87,22 +101,33 @@ class IntakeLoop:
         self._is_trusted = bell.settings.broker_trusts_tenant
         self._reading: asyncio.Task[_TakenIn] | None = None
         self._writing: _Writing | None = None
+        self._aside: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
+        has_begun = False
         while True:
-            async with self._broker.intake(
-                self._queue, prefetch=PREFETCH, body_bytes_max=BODY_BYTES_MAX
-            ) as intake:
-                letters = Letters(self._bell, self._broker, intake)
-                posting = asyncio.create_task(letters.run(), name=f"timebell letters {self._queue}")
-                try:
-                    while await self.tick(intake, letters):
-                        pass
-                finally:
-                    posting.cancel()
-                    await asyncio.wait({posting})
-                    await self.rest()
+            try:
+                async with self._broker.intake(
+                    self._queue, prefetch=PREFETCH, body_bytes_max=BODY_BYTES_MAX
+                ) as intake:
+                    has_begun = True
+                    await self._take_in(intake)
+            except ConfigurationError as refusal:
+                if not has_begun:
+                    raise
+                log.warning("nothing can be taken; it is tried again", queue=self._queue, reason=str(refusal))
             await self._wait_for_database()
+
+    async def _take_in(self, intake: Intake) -> None:
+        letters = Letters(self._bell, self._broker, intake)
+        posting = asyncio.create_task(letters.run(), name=f"timebell letters {self._queue}")
+        try:
+            while await self.tick(intake, letters):
+                pass
+        finally:
+            posting.cancel()
+            await asyncio.wait({posting})
+            await self.rest()
 
     async def tick(self, intake: Intake, letters: Letters) -> bool:
         """Begin to write one batch, once the one before the last is written; False if the database was away for too
@@ -127,7 +152,7 @@ class IntakeLoop:
 
     async def rest(self) -> None:
         """Take no more. What was taken and is not written comes again."""
-        works = [self._reading, None if self._writing is None else self._writing.work]
+        works = [self._reading, None if self._writing is None else self._writing.work, *self._aside]
         self._reading = self._writing = None
         for work in works:
             if work is not None:
@@ -178,11 +203,20 @@ class IntakeLoop:
     async def _settle(
         self, intake: Intake, tenant: str, batch: Sequence[Read]
     ) -> Sequence[tuple[Received, Poison]]:
-        """Keep what can be kept and acknowledge it; answers with the rest."""
+        """Keep what can be kept and acknowledge it; answers with what never can be."""
         answers = await self._keep(tenant, batch)
         settled = [(one, answer) for (one, _), answer in zip(batch, answers, strict=True)]
-        await intake.acknowledge([one for one, answer in settled if not isinstance(answer, Poison)])
+        await intake.acknowledge([one for one, answer in settled if isinstance(answer, Taken | Withdrawn)])
+        if stuck := [one for one, answer in settled if answer is _STUCK]:
+            aside = asyncio.create_task(self._give_back_later(intake, stuck), name="timebell aside")
+            self._aside.add(aside)
+            aside.add_done_callback(self._aside.discard)
         return [(one, answer) for one, answer in settled if isinstance(answer, Poison)]
+
+    async def _give_back_later(self, intake: Intake, stuck: Sequence[Received]) -> None:
+        """Another process may be able to keep them, or this one by then. Nobody waits for that."""
+        await self._bell.clock.sleep(PATIENCE_SECONDS)
+        await intake.give_back(stuck)
 
     def _read(self, one: Received) -> tuple[str, Asked | Poison]:
         asked = read_message(
@@ -197,7 +231,7 @@ class IntakeLoop:
         tenant = whose(asked, own=self._own, is_trusted=self._is_trusted)
         return ("", tenant) if isinstance(tenant, Poison) else (tenant, asked)
 
-    async def _keep(self, tenant: str, batch: Sequence[Read]) -> Sequence[Answer]:
+    async def _keep(self, tenant: str, batch: Sequence[Read]) -> Sequence[Answer | _Stuck]:
         """Write one tenant's batch, however often it takes. Where one message is to blame the others go without it."""
         asked = [one for _, one in batch]
         waited, at, at_once = 0.0, 0, 0
@@ -207,7 +241,10 @@ class IntakeLoop:
             except (UnknownKind, UnknownQueue) as error:
                 reason: Exception = error
             except _OF_A_MESSAGE as error:
-                return await self._one_by_one(tenant, batch, error)
+                # Where no node runs that sees to the log, what is cancelled cannot be written down for now.
+                if not isinstance(error, asyncpg.CheckViolationError) or error.table_name != _LOG:
+                    return await self._one_by_one(tenant, batch, error)
+                reason = error
             except RevisionConflict as error:
                 reason = error
                 at_once += 1
@@ -215,6 +252,11 @@ class IntakeLoop:
                     continue
             except _NOT_NOW as error:
                 reason = error
+            except TimebellError as error:
+                if len(batch) > 1:
+                    return await self._one_by_one(tenant, batch, error)
+                log.warning("a request cannot be kept for now", queue=self._queue, error=_words(error))
+                return [_STUCK]
             except Exception as error:
                 log.exception("a message could not be taken in")
                 return await self._one_by_one(tenant, batch, error)
@@ -228,7 +270,9 @@ class IntakeLoop:
             waited += pause
             at += 1
 
-    async def _one_by_one(self, tenant: str, batch: Sequence[Read], error: Exception) -> Sequence[Answer]:
+    async def _one_by_one(
+        self, tenant: str, batch: Sequence[Read], error: Exception
+    ) -> Sequence[Answer | _Stuck]:
         if len(batch) == 1:
             detail = in_words(error) if isinstance(error, InvalidInput) else _words(error)
             return [Poison(reason="cannot_be_stored", detail=detail)]

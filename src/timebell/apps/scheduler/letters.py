@@ -4,6 +4,7 @@ message is acknowledged. None of them is in the way of others."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -22,6 +23,7 @@ DROPPED: Final = "dead_letters_dropped"
 DETAIL_CHARS_MAX: Final = 500
 KEPT_HEADERS_MAX: Final = 32
 KEPT_BYTES_MAX: Final = 8_192
+SHORT_BYTES_MAX: Final = 255
 
 # By these the broker would send copies elsewhere, or refuse what is not in their form.
 _ROUTING: Final = ("CC", "BCC")
@@ -46,13 +48,18 @@ def copy_of(received: Received, poison: Poison) -> Message:
         exchange=DEAD,
         routing_key=poison.reason,
         body=received.body,
-        content_type=received.content_type,
-        type=received.type,
-        message_id=received.message_id,
-        correlation_id=received.correlation_id,
+        content_type=_short(received.content_type),
+        type=_short(received.type),
+        message_id=_short(received.message_id),
+        correlation_id=_short(received.correlation_id),
         timestamp=received.timestamp,
         headers={**kept_headers(received.headers), **said},
     )
+
+
+def _short(text: str | None) -> str | None:
+    """What was no UTF-8 is longer as it is shown here, and may be too long for a broker."""
+    return text if text is not None and len(text.encode()) <= SHORT_BYTES_MAX else None
 
 
 def kept_headers(headers: Mapping[str, object]) -> dict[str, Header]:
@@ -60,7 +67,11 @@ def kept_headers(headers: Mapping[str, object]) -> dict[str, Header]:
     kept: dict[str, Header] = {}
     left = KEPT_BYTES_MAX
     for name, value in headers.items():
-        if name in _ROUTING or not (value is None or isinstance(value, str | int | bool | bytes | datetime)):
+        if (
+            name in _ROUTING
+            or not _short(name)
+            or not (value is None or isinstance(value, str | int | bool | bytes | datetime))
+        ):
             continue
         size = bytes_of({name: value}, KEPT_BYTES_MAX)
         if size > left or len(kept) == KEPT_HEADERS_MAX:
@@ -97,21 +108,26 @@ class Letters:
         batch = [await self._waiting.get()]
         while not self._waiting.empty():
             batch.append(self._waiting.get_nowait())
-        refused_count, at = 0, 0
+        refusals: Counter[int] = Counter()
+        at = 0
         while batch:
             answers = await self._broker.publish([copy_of(*one) for one in batch])
-            ended = [one for one, answer in zip(batch, answers, strict=True) if isinstance(answer, Confirmed)]
+            ended, dropped, left = [], [], []
+            for one, answer in zip(batch, answers, strict=True):
+                tag = one[0].tag
+                refusals[tag] += not isinstance(answer, Away | Confirmed)
+                if isinstance(answer, Confirmed):
+                    ended.append(one)
+                elif refusals[tag] >= _TRIES_MAX and not isinstance(answer, Away):
+                    dropped.append(one)
+                else:
+                    left.append(one)
+            batch = left
             for _, poison in ended:
                 self._bell.tallies.add(LETTERS, poison.reason)
-            batch = [
-                one for one, answer in zip(batch, answers, strict=True) if not isinstance(answer, Confirmed)
-            ]
-            refused_count += any(not isinstance(answer, Away | Confirmed) for answer in answers)
-            if refused_count >= _TRIES_MAX:
-                self._drop(batch)
-                ended, batch = [*ended, *batch], []
-            if ended:
-                await self._intake.acknowledge([received for received, _ in ended])
+            self._drop(dropped)
+            if ended or dropped:
+                await self._intake.acknowledge([received for received, _ in (*ended, *dropped)])
             if batch:
                 await self._bell.clock.sleep(_PAUSES[min(at, len(_PAUSES) - 1)])
                 at += 1

@@ -31,7 +31,8 @@ class Publisher:
         self._opening: dict[str, asyncio.Task[Outlet]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._calls: deque[tuple[float, Call]] = deque()
+        # By when each is to be answered, and how much had come from the broker as it began.
+        self._calls: deque[tuple[float, int, Call]] = deque()
         self._expiry: asyncio.TimerHandle | None = None
 
     async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> list[Published]:
@@ -52,24 +53,31 @@ class Publisher:
     def close(self, reason: str) -> None:
         """The connection was lost. What was on its way was answered for; what had yet to leave is now."""
         while self._calls:
-            self._calls.popleft()[1].expire(Away(reason))
+            self._calls.popleft()[2].expire(Away(reason))
         if self._expiry is not None:
             self._expiry.cancel()
 
     def _await_in_time(self, call: Call) -> None:
         """One handle serves all: each call has as long as the others, so they are over in their order."""
         calls = self._calls
-        while calls and not calls[0][1].left:
+        while calls and not calls[0][2].left:
             calls.popleft()
-        calls.append((self._loop.time() + self._seconds, call))
+        calls.append((self._loop.time() + self._seconds, self._wire.received_bytes, call))
         if self._expiry is None:
             self._expiry = self._loop.call_later(self._seconds, self._expire)
 
     def _expire(self) -> None:
+        """A queue may confirm nothing for long. But where nothing at all came, the connection leads nowhere: what is
+        sent over it may arrive all the same, and would be sent again and again."""
         calls, now = self._calls, self._loop.time()
-        while calls and (calls[0][0] <= now or not calls[0][1].left):
-            calls.popleft()[1].expire(Away(f"no confirm within {self._seconds:g} s"))
+        is_silent, would_be_heard = False, self._seconds > self._wire.silence_seconds
+        while calls and (calls[0][0] <= now or not calls[0][2].left):
+            _, received_bytes, call = calls.popleft()
+            is_silent = is_silent or bool(call.left and received_bytes == self._wire.received_bytes)
+            call.expire(Away(f"no confirm within {self._seconds:g} s"))
         self._expiry = self._loop.call_at(calls[0][0], self._expire) if calls else None
+        if is_silent and would_be_heard:
+            self._wire.give_up("nothing came from it in time")
 
     async def _wait_for_outlet(self, exchange: str, call: Call, place: int) -> Outlet | None:
         """Once there is room and a channel; None where this one has its answer already."""

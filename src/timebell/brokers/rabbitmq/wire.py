@@ -200,6 +200,16 @@ class Wire:
     def is_open(self) -> bool:
         return not self.lost.done()
 
+    @property
+    def received_bytes(self) -> int:
+        """All that ever came."""
+        return int(self._inner.bytes_received)
+
+    @property
+    def silence_seconds(self) -> float:
+        """For how long a broker that has nothing to say may give no sign of life: it beats twice as often as agreed."""
+        return float(self._inner.params.heartbeat) / 2
+
     async def channel(self, on_closed: Callable[[Closed | Unreachable], None] = lambda _why: None) -> Channel:
         """A new one. Whoever asks is told when it is closed, by whomever."""
         try:
