@@ -14,7 +14,7 @@ from tests.history import Mode, Record
 from tests.simulation.callers import named
 from tests.simulation.loop import LIFE, Life
 from tests.simulation.operating import QUEUES
-from tests.simulation.post import JOB, Post
+from tests.simulation.post import BEGUN, JOB, Post
 from tests.simulation.scene import MODES, Scene
 from timebell.kernel import App, Cancel, Dead, Handler, Job, Outcome, Retry, Snooze
 from timebell.notify import notify_app
@@ -87,6 +87,7 @@ class Handlers:
 
         async def act(job: Job) -> Outcome | None:
             JOB.set(job)
+            BEGUN[job.tenant, str(job.payload.get("id")), job.due_at] = str(job.id)
             outcome: Outcome | None = await run(job)
             return outcome
 

@@ -20,6 +20,8 @@ from timebell.notify.provider import Answer
 
 # The job on whose behalf a provider is called. It is not in the parcel, and a mistake in there must be seen.
 JOB: ContextVar[Job] = ContextVar("job")
+# The job that began last for a name at an instant: what leaves for many jobs together is in the context of one of them.
+BEGUN: dict[tuple[str, str, datetime], str] = {}
 
 _TIMEOUT = timedelta(seconds=30)
 _WRITTEN = """

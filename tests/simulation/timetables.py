@@ -186,6 +186,7 @@ class Timetables(Unhurried):
                     not rung[key]
                     and at not in timetable.doubtful
                     and timetable.made_at + _NEAR < at < self._sure(timetable)
+                    and not self._was_taken_back(timetable, at, states.get(key), key in began, ending)
                 ):
                     text = f"{at.isoformat()} did not happen: {states.get(key, 'never owed')}"
                 elif (
@@ -198,6 +199,13 @@ class Timetables(Unhurried):
                 if text is not None:
                     found.append(Violation(invariant="timetable", key=timetable.name, text=text))
         return found
+
+    def _was_taken_back(
+        self, timetable: Timetable, at: datetime, state: str | None, has_begun: bool, ending: Ending
+    ) -> bool:
+        """Whether it still waited when all was ended: a fault kept it from its time, or an attempt of it had failed."""
+        assert timetable.end_asked_at is not None
+        return state == "cancelled" and (has_begun or ending.was_hit(at, timetable.end_asked_at))
 
     def _sure(self, timetable: Timetable) -> datetime:
         """Until when nothing kept it from happening; what was owed when it was ended may be withdrawn before it ran."""

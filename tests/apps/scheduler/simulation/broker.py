@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from tests.simulation.loop import LIFE, Life
-from tests.simulation.post import JOB
+from tests.simulation.post import BEGUN
 from timebell.apps.scheduler.topology import DEAD
 from timebell.brokers import Confirmed, Heard, Intake, Message, Published, Received
 from timebell.brokers.local import PUBLISH_SECONDS, LocalBroker, LocalIntake
@@ -120,17 +120,17 @@ class WorldServer(LocalServer):
 
     def _arrival(self, message: Message, who: str) -> Arrival:
         body = json.loads(message.body)
-        job = JOB.get(None)
+        due_at = datetime.fromisoformat(body["scheduled_for"])
         return Arrival(
             tenant=body["tenant"],
             id=body["id"],
-            due_at=datetime.fromisoformat(body["scheduled_for"]),
+            due_at=due_at,
             message_id=message.message_id or "",
             routing_key=message.routing_key,
             payload=body["payload"],
             at=self._notes.now(),
             node=who,
-            job_id="" if job is None else str(job.id),
+            job_id=BEGUN.get((body["tenant"], body["id"], due_at), ""),
         )
 
     def _fate(self, message: Message) -> Fate:
