@@ -16,6 +16,8 @@ from tests.simulation.process import LEASE_SECONDS
 
 # A node that died is taken for dead when its lease ends, and is missed for some time longer.
 _MISSED = timedelta(seconds=LEASE_SECONDS * 1.5)
+# A hint leaves a moment after the commit that it tells of.
+_ABOUT = timedelta(minutes=1)
 
 
 class Change(Protocol):
@@ -46,6 +48,7 @@ class Ending:
     until: datetime
     grace: timedelta
     changes: Sequence[Change] = ()
+    lost_hints: Sequence[datetime] = ()
     finals: dict[str, list[Record]] = field(default_factory=dict)
     starts: dict[str, list[Record]] = field(default_factory=dict)
     faults: list[Record] = field(default_factory=list)
@@ -58,6 +61,10 @@ class Ending:
                 self.starts.setdefault(record.job_id or "", []).append(record)
             elif record.op == "fault":
                 self.faults.append(record)
+
+    def was_announced(self, written_at: datetime) -> bool:
+        """Whether every node was told of what was written at an instant."""
+        return not any(abs(lost_at - written_at) <= _ABOUT for lost_at in self.lost_hints)
 
     def was_hit(self, since: datetime, until: datetime) -> bool:
         """Whether a fault explains that what was due at one instant did not happen until another."""

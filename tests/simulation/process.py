@@ -28,6 +28,8 @@ from timebell.server import opened_apps, taking_in
 from timebell.testing.database import TestDatabase
 
 LEASE_SECONDS = 8 * 3600.0
+# What is due later than this is read ahead of its time, also where no hint told of it.
+READ_AHEAD_SECONDS = 5 * 3600.0
 _POOL_SIZE = 6
 # Statements are what a simulation pays for, so what production does by the second is done by the hour here. The
 # proportions are those of production; the limits of the settings are not meant for this. How soon a plain job that
@@ -36,7 +38,7 @@ _STRETCHED = {
     "lease_seconds": LEASE_SECONDS,
     "lease_margin_seconds": 1800.0,
     "sweep_seconds": 4 * 3600.0,
-    "read_ahead_seconds": 5 * 3600.0,
+    "read_ahead_seconds": READ_AHEAD_SECONDS,
     "full_sweep_seconds": 12 * 3600.0,
     # Occurrences are planned for half a day ahead, so that it takes the planner to have them.
     "horizon_days": 0.5,
@@ -45,7 +47,7 @@ _STRETCHED = {
     "retry_delays_seconds": (20.0, 300.0, 1800.0),
 }
 
-# What no hint tells a node of, since it was lost, is seen at its next sweep.
+# What no hint tells a node of, since it was lost, is seen at the next sweep after it is due.
 SEEN_SECONDS = 4.5 * 3600.0
 
 # Longer than any lease lasts, unless the clock was set back.
@@ -139,6 +141,7 @@ class Bus:
         self._chance = random.Random(f"{seed}/bus")
         self._ears: dict[Process, None] = {}
         self.lost_share = 0.15
+        self.lost_ats: list[datetime] = []
 
     def join(self, process: Process) -> None:
         self._ears[process] = None
@@ -149,7 +152,9 @@ class Bus:
                 del self._ears[process]
             elif process is not sender:
                 share, delay = self._chance.random(), self._chance.randint(500, 60_000) / 1_000_000
-                if share >= self.lost_share:
+                if share < self.lost_share:
+                    self.lost_ats.append(self._wire.now())
+                else:
                     self._wire.loop.call_later(delay, process.hear, text, context=process.context)
 
 

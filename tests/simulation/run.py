@@ -230,6 +230,7 @@ class _Run:
             until=self.until,
             grace=_GRACE,
             changes=[change for each in self.askers for change in each.changes()],
+            lost_hints=self._bus.lost_ats,
         )
         lease = timedelta(seconds=LEASE_SECONDS * 5 / 6)
         return [

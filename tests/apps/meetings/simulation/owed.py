@@ -11,7 +11,7 @@ from uuid import UUID
 from tests.apps.meetings.simulation.agreed import MOVES, OFFSETS, Row, Turn
 from tests.history import Record, Violation
 from tests.simulation.ending import Ending
-from tests.simulation.process import SEEN_SECONDS
+from tests.simulation.process import READ_AHEAD_SECONDS, SEEN_SECONDS
 from timebell.apps.meetings.models import subject_of
 
 _MOVED = """
@@ -25,6 +25,7 @@ WHERE template IN ('meetings.proposed', 'meetings.added', 'meetings.removed')
 # Two who change a meeting at once may be written down at instants that lie a little apart from those of their answers.
 _ABOUT = timedelta(minutes=1)
 _SEEN = timedelta(seconds=SEEN_SECONDS)
+_AHEAD = timedelta(seconds=READ_AHEAD_SECONDS)
 _RECORDS = {
     "add": "meeting.participant_added",
     "remove": "meeting.participant_removed",
@@ -62,11 +63,16 @@ def _unreminded(
             if since is None or due_at <= since + _ABOUT:
                 continue
             finals = ending.finals.get(f"{subject_of(row.id)}/{type}:{person}", [])
-            # No hint may have told of it, and the next sweep may have come too late.
-            was_seen = since + _SEEN < row.slot.start or not finals
-            if was_seen and not any(_was_reminded(final, due_at, row.slot.start, ending) for final in finals):
+            must_be = not finals or _was_seen(since, due_at, row.slot.start, ending)
+            if must_be and not any(_was_reminded(final, due_at, row.slot.start, ending) for final in finals):
                 states = ", ".join(str(final.state) for final in finals)
                 yield f"{type} of {row.slot.start.isoformat()} for {person}: {states or 'never owed'}"
+
+
+def _was_seen(since: datetime, due_at: datetime, starts_at: datetime, ending: Ending) -> bool:
+    """Whether a node had to see in time that it is owed. A hint may have been lost of what is due soon; the next sweep
+    after it is due finds it, and may come too late."""
+    return ending.was_announced(since) or since + _AHEAD < due_at or due_at + _SEEN < starts_at
 
 
 def _taking_part_since(
