@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from timebell.kernel import (
+    Agenda,
     AgendaDiff,
     App,
     Cancel,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from timebell.server import running
 
 __all__ = [
+    "Agenda",
     "AgendaDiff",
     "App",
     "Cancel",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from timebell.config import Settings
 from timebell.db.pool import Database
 from timebell.engine import Engine
 from timebell.kernel import (
+    Agenda,
     AgendaDiff,
     App,
     Cancel,
@@ -207,6 +208,15 @@ class World:
             if not steps:
                 return await self.bell.clear_agenda(tx, subject=subject)
             return await self.bell.set_agenda(tx, subject=subject, anchor=anchor, steps=steps)
+
+    async def set_agendas(self, plans: Mapping[str, Plan]) -> None:
+        agendas = [
+            Agenda(subject=name, anchor=anchor, steps=steps) for name, (anchor, steps) in plans.items()
+        ]
+        async with self.bell.transaction() as tx:
+            diffs = await self.bell.set_agendas(tx, agendas)
+        for (subject, plan), diff in zip(plans.items(), diffs, strict=True):
+            self._compare(subject, *plan, diff)
 
     async def set_two_agendas_at_once(self, subject: str, plans: Sequence[Plan]) -> None:
         """Whoever was first, the answers must be those of one after the other."""

@@ -124,6 +124,13 @@ class AgendaMachine(RuleBasedStateMachine):
         self._run(self.world.set_agenda(subject, *self._plan(agenda, ladder)))
         self._go_on(minutes)
 
+    @rule(order=st.permutations(SUBJECTS), first=agendas(), second=agendas(), minutes=minutes)
+    def set_the_agendas_of_both(
+        self, order: list[str], first: list[dict[str, Any]], second: list[dict[str, Any]], minutes: int
+    ) -> None:
+        self._run(self.world.set_agendas({order[0]: self._plan(first), order[1]: self._plan(second)}))
+        self._go_on(minutes)
+
     @rule(subject=subjects, first=agendas(), second=agendas(), minutes=minutes)
     def set_two_agendas_at_once(
         self, subject: str, first: list[dict[str, Any]], second: list[dict[str, Any]], minutes: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.planted import Planted
 
 _AGENDA = ("tests/store/test_agenda.py",)
+_AGENDAS = ("tests/store/test_agenda_all.py",)
 _KEYS = ("tests/store/test_keys.py",)
 _CANCEL = ("tests/store/test_cancel.py",)
 
@@ -97,6 +98,46 @@ PLANTED = [
         new="SET revision = a.revision,",
         why="A step that its agenda gave up cannot be told from one that it owes.",
         tests=_AGENDA,
+    ),
+    Planted(
+        name="agendas-locked-in-any-order",
+        file="kernel/sql/lock_agendas.sql",
+        old="ORDER BY s.subject\n",
+        new="",
+        why="Two callers who set the same agendas at once deadlock.",
+        tests=_AGENDAS,
+    ),
+    Planted(
+        name="agendas-known-taken-for-new",
+        file="kernel/agenda.py",
+        old='new = [agenda for agenda in stated if locked[agenda.subject]["revision"] == 1]',
+        new='new = [agenda for agenda in stated if locked[agenda.subject]["revision"] <= 2]',
+        why="An agenda that is set a second time, among others, owes its steps twice.",
+        tests=_AGENDAS,
+    ),
+    Planted(
+        name="agendas-begun-without-waking",
+        file="kernel/agenda.py",
+        old="            tx.note_due(begun.due)\n            tx.count(",
+        new="            tx.count(",
+        why="A step that is due at once, of an agenda among many, waits for the next sweep.",
+        tests=_AGENDAS,
+    ),
+    Planted(
+        name="agendas-begun-uncounted",
+        file="kernel/agenda.py",
+        old='            tx.count("payload_bytes", begun.payload_bytes)\n',
+        new="",
+        why="Payloads that come by many agendas are not in the quota.",
+        tests=_AGENDAS,
+    ),
+    Planted(
+        name="agendas-subject-twice",
+        file="kernel/models.py",
+        old="        if agenda.subject in subjects:\n",
+        new="        if False:\n",
+        why="Of two agendas of one subject in one call, PostgreSQL refuses both in words that nobody understands.",
+        tests=_AGENDAS,
     ),
     Planted(
         name="withdraw-what-runs",

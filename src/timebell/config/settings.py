@@ -190,7 +190,13 @@ class Settings:
     payload_bytes_max: int = whole(65_536, 1_024, 1_048_576, "bytes", "Size of a job's payload at most.")
     offset_days_max: int = whole(3_660, 1, 36_600, "days", "How far a step may be from its anchor.")
     steps_max: int = whole(300, 1, 1_000, "steps", "Steps in one agenda at most.")
-    many_max: int = whole(10_000, 1, 100_000, "jobs", "Jobs in one call of enqueue_many at most.")
+    many_max: int = whole(
+        10_000,
+        1,
+        100_000,
+        "jobs",
+        "Jobs in one call of enqueue_many, or steps in one of set_agendas, at most.",
+    )
 
     horizon_days: int = whole(60, 30, 90, "days", "How far ahead the occurrences of schedules are planned.")
     plan_batch: int = whole(500, 1, 5_000, "schedules", "Schedules planned in one transaction at most.")

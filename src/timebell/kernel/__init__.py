@@ -10,7 +10,7 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
 from timebell.kernel.measures import Gauge, Measure
-from timebell.kernel.models import AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
+from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
 from timebell.kernel.schedule_models import (
     Occurrence,
@@ -26,6 +26,7 @@ from timebell.rules.planned import Override
 
 __all__ = [
     "DATABASE_ERRORS",
+    "Agenda",
     "AgendaDiff",
     "App",
     "Cancel",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -33,10 +34,13 @@ from timebell.kernel.agenda_rows import (
 )
 from timebell.kernel.catalogue import Catalogue
 from timebell.kernel.enqueueing import encode_payload, insert_columns, move_columns
-from timebell.kernel.models import REASON_MAX, AgendaDiff, Step, check_name
+from timebell.kernel.models import REASON_MAX, Agenda, AgendaDiff, Step, check_name
 from timebell.kernel.store import Store
 from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.rules.agenda import OwedStep, begin
+
+# How many agendas are checked in one go.
+_PACE = 100
 
 
 class AgendaWriter:
@@ -48,30 +52,10 @@ class AgendaWriter:
         self._ids = ids
         self._settings = settings
 
-    async def set(
-        self,
-        tx: Transaction,
-        *,
-        subject: str,
-        anchor: datetime | None,
-        steps: Sequence[Step],
-        reason: str,
-        actor: str | None,
-        correlation_id: str | None,
-    ) -> AgendaDiff:
-        check_transaction(tx)
-        check_name("subject", subject, required=True)
-        check_name("reason", reason, longest=REASON_MAX, required=True)
-        check_name("actor", actor)
-        check_name("correlation_id", correlation_id)
-        stated = await self.stated(
-            tx.session,
-            tenant=tx.tenant,
-            subject=subject,
-            anchor=anchor,
-            steps=steps,
-            correlation_id=correlation_id,
-        )
+    async def set(self, tx: Transaction, agenda: Agenda, *, reason: str, actor: str | None) -> AgendaDiff:
+        _check(tx, reason, actor)
+        (stated,) = await self._stated(tx, [agenda])
+        subject, anchor = agenda.subject, agenda.anchor
         locked = await self._store.lock_agenda(tx.session, tenant=tx.tenant, subject=subject, anchor=anchor)
         unfinished = await self._store.read_agenda(tx.session, tenant=tx.tenant, subject=subject)
         done = await self._store.read_agenda_done(tx.session, tenant=tx.tenant, subject=subject)
@@ -84,25 +68,80 @@ class AgendaWriter:
     ) -> dict[str, AgendaDiff]:
         """As `set` for several subjects of one tenant, in a few statements for all; answers by subject."""
         check_transaction(tx)
+        return await self._settle(tx, agendas, await self._lock(tx, agendas), reason, actor)
+
+    async def set_all(
+        self, tx: Transaction, agendas: Sequence[Agenda], *, reason: str, actor: str | None
+    ) -> list[AgendaDiff]:
+        """As `set_many`, and where a subject had no agenda there is nothing to read or to compare."""
+        _check(tx, reason, actor)
+        stated = await self._stated(tx, agendas)
+        locked = await self._lock(tx, stated)
+        new = [agenda for agenda in stated if locked[agenda.subject]["revision"] == 1]
+        known = [agenda for agenda in stated if locked[agenda.subject]["revision"] > 1]
+        diffs = await self._settle(tx, known, locked, reason, actor)
+        if new:
+            begun = await self._begin(tx.session, new, locked[new[0].subject]["now"])
+            tx.note_due(begun.due)
+            tx.count("enqueued", begun.job_count)
+            tx.count("payload_bytes", begun.payload_bytes)
+            diffs |= {agenda.subject: diff for agenda, diff in zip(new, begun.diffs, strict=True) if diff}
+        return [diffs[agenda.subject] for agenda in agendas]
+
+    async def _lock(self, tx: Transaction, agendas: Sequence[StatedAgenda]) -> dict[str, Row]:
+        if not agendas:
+            return {}
+        rows = await self._store.lock_agendas(
+            tx.session,
+            tenant=tx.tenant,
+            subjects=[agenda.subject for agenda in agendas],
+            anchors=[agenda.anchor for agenda in agendas],
+        )
+        return {row["subject"]: row for row in rows}
+
+    async def _settle(
+        self,
+        tx: Transaction,
+        agendas: Sequence[StatedAgenda],
+        locked: Mapping[str, Row],
+        reason: str,
+        actor: str | None,
+    ) -> dict[str, AgendaDiff]:
         if not agendas:
             return {}
         subjects = [agenda.subject for agenda in agendas]
-        locked = await self._store.lock_agendas(
-            tx.session, tenant=tx.tenant, subjects=subjects, anchors=[agenda.anchor for agenda in agendas]
-        )
         unfinished = by_subject(
             await self._store.read_agendas(tx.session, tenant=tx.tenant, subjects=subjects)
         )
         done = by_subject(
             await self._store.read_agendas_done(tx.session, tenant=tx.tenant, subjects=subjects)
         )
-        rows = {row["subject"]: row for row in locked}
         settling = [
-            self._settling(tx, agenda, rows[agenda.subject], unfinished[agenda.subject], done[agenda.subject])
+            self._settling(
+                tx, agenda, locked[agenda.subject], unfinished[agenda.subject], done[agenda.subject]
+            )
             for agenda in agendas
         ]
         await self._write(tx, settling, reason, actor)
         return {one.agenda.subject: diff_of(one.revision, one.change, one.added, reason) for one in settling}
+
+    async def _stated(self, tx: Transaction, agendas: Sequence[Agenda]) -> list[StatedAgenda]:
+        stated: list[StatedAgenda] = []
+        for agenda in agendas:
+            stated.append(
+                await self.stated(
+                    tx.session,
+                    tenant=tx.tenant,
+                    subject=agenda.subject,
+                    anchor=agenda.anchor,
+                    steps=agenda.steps,
+                    correlation_id=agenda.correlation_id,
+                )
+            )
+            if len(stated) % _PACE == 0:
+                # What else this process does is not held up by the many.
+                await asyncio.sleep(0)
+        return stated
 
     async def stated(
         self,
@@ -143,6 +182,18 @@ class AgendaWriter:
             },
         )
         known = set(zip(answer["tenants"], answer["subjects"], strict=True))
+        return await self._begin(session, agendas, answer["now"], known=known, is_told=is_told)
+
+    async def _begin(
+        self,
+        session: Session,
+        agendas: Sequence[StatedAgenda],
+        now: datetime,
+        *,
+        known: Collection[tuple[str, str]] = (),
+        is_told: bool = True,
+    ) -> Begun:
+        """Write the first steps of agendas that are there and empty; those that are known are left out."""
         diffs: list[AgendaDiff | None] = []
         begun: list[tuple[StatedAgenda, OwedStep, UUID]] = []
         skipped: list[dict[str, Any]] = []
@@ -151,7 +202,7 @@ class AgendaWriter:
             if known and (agenda.tenant, agenda.subject) in known:
                 diffs.append(None)
                 continue
-            added, late = begin(agenda.owed, answer["now"])
+            added, late = begin(agenda.owed, now)
             new = [(agenda, step, next(ids)) for step in added]
             begun += new
             skipped += [
@@ -282,3 +333,9 @@ class AgendaWriter:
             )
             tx.count("enqueued", len(rows))
             tx.count("payload_bytes", sum(len(row["payload"]) for row in rows))
+
+
+def _check(tx: Transaction, reason: str, actor: str | None) -> None:
+    check_transaction(tx)
+    check_name("reason", reason, longest=REASON_MAX, required=True)
+    check_name("actor", actor)

@@ -25,11 +25,13 @@ from timebell.kernel.kinds_alive import KindsAlive
 from timebell.kernel.look_ups import LookUps
 from timebell.kernel.models import (
     REASON_MAX,
+    Agenda,
     AgendaDiff,
     Cancelled,
     Enqueue,
     Enqueued,
     Step,
+    check_agendas,
     check_between,
     check_id,
     check_ids,
@@ -213,24 +215,26 @@ class Timebell:
         Steps are matched by key. What came to an end is not done again, what runs is left to run, and what is
         no longer stated is withdrawn.
         """
-        check_instant("anchor", anchor)
-        return await self.agendas.set(
-            tx,
-            subject=subject,
-            anchor=anchor,
-            steps=steps,
-            reason=reason,
-            actor=actor,
-            correlation_id=correlation_id,
-        )
+        agenda = Agenda(subject=subject, anchor=anchor, steps=steps, correlation_id=correlation_id)
+        return await self.agendas.set(tx, agenda, reason=reason, actor=actor)
+
+    async def set_agendas(
+        self,
+        tx: Transaction,
+        agendas: Sequence[Agenda],
+        *,
+        reason: str = "withdrawn",
+        actor: str | None = None,
+    ) -> list[AgendaDiff]:
+        """`set_agenda` for several subjects at once, answered in the same order; all of them or none."""
+        check_agendas(agendas, self.settings.many_max)
+        return await self.agendas.set_all(tx, agendas, reason=reason, actor=actor)
 
     async def clear_agenda(
         self, tx: Transaction, *, subject: str, reason: str = "cleared", actor: str | None = None
     ) -> AgendaDiff:
         """Nothing is owed about this subject any more."""
-        return await self.agendas.set(
-            tx, subject=subject, anchor=None, steps=(), reason=reason, actor=actor, correlation_id=None
-        )
+        return await self.agendas.set(tx, Agenda(subject=subject), reason=reason, actor=actor)
 
     async def record(
         self,

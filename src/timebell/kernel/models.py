@@ -24,6 +24,7 @@ NAME_MAX = 200
 REASON_MAX = 2_000
 KEY_LIFETIME_MAX = timedelta(days=3_660)
 FILTERED_MAX = 10_000
+AGENDAS_MAX = 1_000
 _NO_TIME = timedelta(0)
 # The driver takes the very first and the very last instant for infinities, and gives them back without an offset.
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + datetime.resolution
@@ -220,6 +221,7 @@ class Cancelled:
     state: str | None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One thing owed about a subject: at an offset from the anchor (negative is before), or at an instant.
@@ -302,6 +304,46 @@ def _later(step: Step, field_name: str, instant: datetime, duration: timedelta) 
         ) from None
 
 
+@quickly_made
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agenda:
+    """What should be owed about a subject; `set_agendas` takes a sequence of these. Without steps, nothing is owed."""
+
+    subject: str
+    anchor: datetime | None = None
+    steps: Sequence[Step] = ()
+    correlation_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name("subject", self.subject, required=True)
+        check_instant("anchor", self.anchor)
+        check_name("correlation_id", self.correlation_id)
+        if not isinstance(self.steps, Sequence):
+            raise InvalidInput("must be a sequence of Step; give [Step(...), ...]", field="steps")
+
+
+def check_agendas(value: object, steps_max: int) -> None:
+    if not isinstance(value, Sequence) or not all(issubclass(of, Agenda) for of in set(map(type, value))):
+        raise InvalidInput(
+            "must be a sequence of Agenda; give [Agenda(subject=..., steps=[...]), ...]", field="agendas"
+        )
+    if len(value) > AGENDAS_MAX:
+        raise InvalidInput(f"{len(value)} at once, the limit is {AGENDAS_MAX}; send several", field="agendas")
+    step_count = sum(len(agenda.steps) for agenda in value)
+    if step_count > steps_max:
+        raise InvalidInput(
+            f"{step_count} steps at once, the limit is {steps_max} for all; send several", field="agendas"
+        )
+    subjects: set[str] = set()
+    for agenda in value:
+        if agenda.subject in subjects:
+            raise InvalidInput(
+                f"the subject {agenda.subject!r} is stated twice; leave one out", field="agendas"
+            )
+        subjects.add(agenda.subject)
+
+
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepChange:
     """What became of one step when its agenda was set."""
