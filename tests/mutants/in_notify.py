@@ -6,9 +6,58 @@ from tests.mutants.planted import Planted
 
 _DECIDING = ("tests/unit/notify/test_deciding.py",)
 _TWIN = ("tests/web/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",)
+_CONTEXTS = ("tests/engine/notify/test_contexts.py",)
 _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 
 PLANTED = [
+    Planted(
+        name="context-read-under-what-was-planned",
+        file="notify/calling.py",
+        old="self._context = {**self._context, **more}",
+        new="self._context = {**more, **self._context}",
+        why="A text says what was true when it was planned, though what is true now was read.",
+        tests=_CONTEXTS,
+    ),
+    Planted(
+        name="context-read-twice-in-a-run",
+        file="notify/calling.py",
+        old="self._intent.context_from is not None and not self.has_read:",
+        new="self._intent.context_from is not None:",
+        why="Two channels of one notification may say different things, and the app is asked more than needed.",
+        tests=_CONTEXTS,
+    ),
+    Planted(
+        name="context-without-a-limit",
+        file="notify/contexts.py",
+        old="encode_payload(answer, job.bell.settings.payload_bytes_max,",
+        new="encode_payload(answer, 2**40,",
+        why="What an app reads for a text may be as large as it likes.",
+        tests=_CONTEXTS,
+    ),
+    Planted(
+        name="context-of-a-digest-as-planned",
+        file="notify/digest_entries.py",
+        old="        **read,\n",
+        new="",
+        why="A digest says what was true when its entries were planned.",
+        tests=_CONTEXTS,
+    ),
+    Planted(
+        name="context-of-a-digest-without-a-limit",
+        file="notify/digests.py",
+        old="if byte_count > MEMBERS_BYTES_MAX and told:",
+        new="if False:",
+        why="A digest of a thousand entries that are read takes as much memory as they like.",
+        tests=_CONTEXTS,
+    ),
+    Planted(
+        name="context-of-one-spoils-the-digest",
+        file="notify/digests.py",
+        old="if isinstance(unread.outcome, Retry):",
+        new="if True:",
+        why="One entry that cannot be read keeps all others of the digest from being told.",
+        tests=_CONTEXTS,
+    ),
     Planted(
         name="told-at-its-expiry",
         file="notify/deciding.py",

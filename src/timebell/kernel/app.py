@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]
 GuardFunction = Callable[["Job"], Awaitable[bool]]
+ContextFunction = Callable[["Job"], Awaitable[Mapping[str, Any]]]
 DeclareFunction = Callable[["Timebell"], Awaitable[None]]
 EraseFunction = Callable[["Timebell", "Transaction", UUID], Awaitable[None]]
 ExportFunction = Callable[
@@ -96,14 +97,14 @@ class Handler:
 class App:
     """A frozen record of what an app brings; what is absent is absent.
 
-    A bare function runs as an external handler. `on_declare` is run when a process that pays starts, after
-    the kinds and queues are known: an app ships its templates there. `on_erase` is run in the transaction in which a
-    recipient is erased, by whose id it finds what the app keeps about that person. `on_export` answers with that: so
-    many rows as JSON has them, and one more if there are more, those behind an id and in the order of their `id`.
-    `on_prune` removes at most so many rows that have outlived their use, and answers how many those were; a node calls
-    it now and then. `on_open` is entered before a process begins to pay, and left after it has stopped: what an app
-    watches or keeps open. `on_consume` takes what comes in by itself, from a broker for example, until it is cancelled;
-    one process runs it, or several do.
+    A bare function runs as an external handler. `contexts` read, when something is told, what its text says.
+    `on_declare` is run when a process that pays starts, after the kinds and queues are known: an app ships its
+    templates there. `on_erase` is run in the transaction in which a recipient is erased, by whose id it finds what the
+    app keeps about that person. `on_export` answers with that: so many rows as JSON has them, and one more if there
+    are more, those behind an id and in the order of their `id`. `on_prune` removes at most so many rows that have
+    outlived their use, and answers how many those were; a node calls it now and then. `on_open` is entered before a
+    process begins to pay, and left after it has stopped: what an app watches or keeps open. `on_consume` takes what
+    comes in by itself, from a broker for example, until it is cancelled; one process runs it, or several do.
 
     `refuses` says of kinds why a tenant may not ask for them over HTTP, or None if it may; what is not named, all may.
 
@@ -115,6 +116,7 @@ class App:
     name: str
     handlers: Mapping[str, Handler | HandlerFunction] = field(default_factory=dict)
     guards: Mapping[str, GuardFunction] = field(default_factory=dict)
+    contexts: Mapping[str, ContextFunction] = field(default_factory=dict)
     queues: Iterable[Queue] = ()
     migrations: str | None = None
     routes: Any = ()
@@ -137,6 +139,7 @@ class Registry:
         self.apps = tuple(apps)
         handlers: dict[str, Handler] = {}
         guards: dict[str, GuardFunction] = {}
+        contexts: dict[str, ContextFunction] = {}
         refuses: dict[str, RefuseFunction] = {}
         queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)}
         for app in self.apps:
@@ -153,6 +156,8 @@ class Registry:
                 )
             for name, guard in app.guards.items():
                 _add("guard", guards, name, guard, app)
+            for name, read in app.contexts.items():
+                _add("context", contexts, name, read, app)
             for kind, refuse in app.refuses.items():
                 check_kind(kind)
                 _add("refusal of the kind", refuses, kind, refuse, app)
@@ -164,6 +169,7 @@ class Registry:
                 )
         self.handlers: Mapping[str, Handler] = MappingProxyType(handlers)
         self.guards: Mapping[str, GuardFunction] = MappingProxyType(guards)
+        self.contexts: Mapping[str, ContextFunction] = MappingProxyType(contexts)
         self.refuses: Mapping[str, RefuseFunction] = MappingProxyType(refuses)
         self.queues: Mapping[str, Queue] = MappingProxyType(queues)
         self.unbrought: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from timebell.notify.answers import (
     told_of,
     within,
 )
+from timebell.notify.contexts import read_context
 from timebell.notify.deciding import Facts
 from timebell.notify.desk import Answered, Desk, Recorded, Start, Started
 from timebell.notify.digest_entries import with_fewer
@@ -79,9 +80,16 @@ class Caller:
         self._templates = templates
         self._unsubscribe_url = unsubscribe_url
         self._context: Mapping[str, Any] = intent.context
+        self.has_read = False
 
     def add_context(self, more: Mapping[str, Any]) -> None:
         self._context = {**self._context, **more}
+
+    async def _read_context(self) -> None:
+        """Once in a run, and not before there is something to render."""
+        if self._intent.context_from is not None and not self.has_read:
+            self.add_context(await read_context(self._intent.context_from, self._job))
+            self.has_read = True
 
     async def render(self, facts: Facts, channel: Channel) -> Rendered | Unrendered:
         """What the texts say; what the context has under `data` goes along as it is, for programs that read it, and
@@ -89,6 +97,7 @@ class Caller:
 
         Of a digest that is too long for the channel, as much as there is room for.
         """
+        await self._read_context()
         rendered = await self._render(facts, channel, self._context)
         if self._intent.digest_id is not None:
             shorter = with_fewer(self._context)

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
 from timebell.notify.calling import Caller, Stopped
+from timebell.notify.contexts import Unread
 from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
 from timebell.notify.desk import Desk, Progress, Skipped
 from timebell.notify.digests import Digests, Left
@@ -52,6 +53,13 @@ class Deliverer:
         room = self._rooms.get(job.bell)
         if room is None:
             room = self._rooms[job.bell] = _Room(job.bell)
+        try:
+            return await self._run_again(job, intent, room)
+        except Unread as unread:
+            return unread.outcome
+
+    async def _run_again(self, job: Job, intent: Intent, room: _Room) -> Outcome:
+        """Once, or a second time where something stopped it."""
         try:
             return await self._run(job, intent, room)
         except Stopped as stopped:
@@ -179,6 +187,9 @@ class _Run:
             ends.append(end)
             if isinstance(end, Ended) and end.channel == "inbox":
                 facts = replace(facts, is_in_inbox=True)
+        if self._caller.has_read:
+            detail = {"context_from": self._intent.context_from}
+            self._checks.append(Check(name="context", verdict="passed", detail=detail))
         return await self._end(ends, facts.now)
 
     async def _go_along(self, leg: Leg, facts: Facts, known: Known) -> Ended | Hold | Skip:

@@ -42,10 +42,11 @@ def refused(name: str, reason: str, detail: Mapping[str, Any]) -> Check:
     return Check(name=name, verdict="refused", reason=reason, detail=detail)
 
 
-def entry_of(member: Row) -> dict[str, Any]:
-    """What the template of a digest is given of one member."""
+def entry_of(member: Row, read: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template of a digest is given of one member; what was `read` goes over what was planned."""
     return {
         **orjson.loads(member["context"]),
+        **read,
         "subject": member["subject"],
         "due_at": member["due_at"].isoformat(),
         "template": member["template"],
@@ -73,6 +74,7 @@ def job_of(member: Row, job: Job) -> Job:
         route=route_from(orjson.loads(member["route"])),
         context=orjson.loads(member["context"]),
         urgency=member["urgency"],
+        context_from=member["context_from"],
         guard=member["guard"],
         expires_at=member["expires_at"],
         on_quiet=member["on_quiet"],

@@ -76,6 +76,7 @@ class DigestStore(NotifyStore):
             guard=intent.guard,
             expires_at=intent.expires_at,
             context=orjson.dumps(intent.context).decode(),
+            context_from=intent.context_from,
             due_at=due_at,
             before=before,
             digest_id=digest_id,

@@ -21,7 +21,8 @@ import orjson
 from timebell.clock import Ids
 from timebell.db.pool import Row
 from timebell.errors import ConfigurationError, NotFound
-from timebell.kernel import Job, Snooze, Timebell, Transaction
+from timebell.kernel import Job, Retry, Snooze, Timebell, Transaction
+from timebell.notify.contexts import Unread, read_context
 from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import Columns, DeliveryStore
 from timebell.notify.digest_entries import entry_of, job_of, refusal_of, refused, ways_of
@@ -80,6 +81,13 @@ class _LeftOut(NamedTuple):
 
     id: UUID
     check: Check
+
+
+class _Entries(NamedTuple):
+    """What is told of each, and of how many it was decided."""
+
+    told: list[dict[str, Any]]
+    decided_count: int
 
 
 class _Busy(Exception):
@@ -152,9 +160,11 @@ class Digests:
         more_count = members[0]["member_count"] - len(members) if members else 0
         if not window["is_written"]:
             members = await self._still_wanted(job, members, facts)
-            if not members and not more_count and not window["is_sent_empty"]:
-                return None
-        return {"entries": [entry_of(member) for member in members], "more_count": more_count}
+        entries = await self._entries(job, members, facts, is_written=window["is_written"])
+        more_count += len(members) - entries.decided_count
+        if not entries.told and not more_count and not window["is_written"] and not window["is_sent_empty"]:
+            return None
+        return {"entries": entries.told, "more_count": more_count}
 
     async def _join(
         self, tx: Transaction, job: Job, intent: Intent, recipient: Recipient, now: datetime
@@ -285,12 +295,42 @@ class Digests:
                 left_out.append(_LeftOut(member["id"], check))
             if position % _GUARDS_BETWEEN_BEATS == 0:
                 await job.heartbeat()
+        await self._leave_out(job, left_out, facts.now)
+        return wanted
+
+    async def _leave_out(self, job: Job, left_out: Sequence[_LeftOut], now: datetime) -> None:
         if left_out:
             async with self._bell.transaction(tenant=job.tenant) as tx:
                 await self._store.skip_members(
-                    tx.session, tenant=tx.tenant, columns=_skipped_columns(left_out, facts.now)
+                    tx.session, tenant=tx.tenant, columns=_skipped_columns(left_out, now)
                 )
-        return wanted
+
+    async def _entries(self, job: Job, members: Sequence[Row], facts: Facts, *, is_written: bool) -> _Entries:
+        """What each says, read now where it is to be, as much as one digest holds. One of which nothing can be read is
+        left out, or says what was planned if the digest was written before; it spoils nothing for the others."""
+        told: list[dict[str, Any]] = []
+        left_out: list[_LeftOut] = []
+        byte_count = 0
+        for position, member in enumerate(members, start=1):
+            name, read = member["context_from"], dict[str, Any]()
+            if name is not None:
+                try:
+                    read = await read_context(name, job_of(member, job))
+                except Unread as unread:
+                    if isinstance(unread.outcome, Retry):
+                        raise
+                    if not is_written:
+                        detail = {"context_from": name, "why": str(unread)}
+                        left_out.append(_LeftOut(member["id"], refused("context", "template_failed", detail)))
+                        continue
+                byte_count += len(orjson.dumps(read))
+                if byte_count > MEMBERS_BYTES_MAX and told:
+                    break
+            told.append(entry_of(member, read))
+            if position % _GUARDS_BETWEEN_BEATS == 0:
+                await job.heartbeat()
+        await self._leave_out(job, left_out, facts.now)
+        return _Entries(told, len(told) + len(left_out))
 
     async def _ask_guard(self, job: Job, member: Row) -> Check | None:
         """Asked as if its own job ran: a guard looks at the subject and the payload of what it is asked about."""

@@ -38,6 +38,7 @@ class Intent:
     message_class: MessageClass
     route: Route
     context: Mapping[str, Any] = field(default_factory=dict)
+    context_from: str | None = None
     urgency: Urgency = "normal"
     guard: str | None = None
     expires_at: datetime | None = None
@@ -64,7 +65,7 @@ class Intent:
             whole["context"] = self.context
         if self.urgency != "normal":
             whole["urgency"] = self.urgency
-        for name in ("guard", "on_quiet", "attempts_max"):
+        for name in ("context_from", "guard", "on_quiet", "attempts_max"):
             if getattr(self, name) is not None:
                 whole[name] = getattr(self, name)
         if self.expires_at is not None:
@@ -95,6 +96,7 @@ def intent_of(payload: Mapping[str, Any]) -> Intent:
             message_class=payload["class"],
             route=route_from(payload),
             context=_context_of(payload),
+            context_from=payload.get("context_from"),
             urgency=payload.get("urgency", "normal"),
             guard=payload.get("guard"),
             expires_at=None if expires_at is None else datetime.fromisoformat(expires_at),
@@ -178,6 +180,7 @@ def check_tell(tell: Tell) -> None:
     check_name("topic", tell.topic, longest=KEY_MAX)
     check_name("subject", tell.subject)
     check_name("key", tell.key)
+    check_name("context_from", tell.context_from)
     check_name("guard", tell.guard)
     check_name("correlation_id", tell.correlation_id)
     check_instant("due_at", tell.due_at)

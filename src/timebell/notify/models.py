@@ -135,6 +135,7 @@ class Policy:
 class Tell:
     """What is asked for when somebody is to be told something.
 
+    `context_from` names what reads more of the context when it is told; that goes over what is planned here.
     `channels` is a list, of which the first that works is taken, or `preferred`, or a `Route`. `key` makes it told
     once, however often it is asked for. `expires_at` is when it would be of no more use. `on_quiet` and `attempts_max`
     override the tenant's policy.
@@ -143,6 +144,7 @@ class Tell:
     recipient: UUID
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
+    context_from: str | None = None
     channels: Route | Sequence[Channel] | Literal["preferred"] = "preferred"
     urgency: Urgency = "normal"
     topic: str | None = None

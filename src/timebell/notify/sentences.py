@@ -220,6 +220,12 @@ _SAY: Final[Mapping[tuple[str, str], Say]] = {
     ),
     ("channel", "chosen"): _chosen,
     ("consent", "refused"): _opted_out,
+    ("context", "passed"): lambda check, _: (
+        f"What it says was read from {check.detail['context_from']!r} as it was told."
+    ),
+    ("context", "refused"): lambda check, _: (
+        f"What it says could not be read from {check.detail['context_from']!r}: {check.detail['why']}."
+    ),
     ("digest", "held"): lambda check, timezone: (
         f"It joined a digest, which closes at {_at(check, 'closes_at', timezone)}."
     ),

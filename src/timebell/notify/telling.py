@@ -190,6 +190,7 @@ def _intent(tell: Tell, template: Pinned) -> Intent:
         message_class=template.message_class,
         route=route_of(tell.channels),
         context=tell.context,
+        context_from=tell.context_from,
         urgency=tell.urgency,
         guard=tell.guard,
         expires_at=tell.expires_at,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +35,13 @@ def test_what_is_planned_without_a_schedule_is_read_as_it_was_written() -> None:
     assert intent_of(intent({"title": "A", "data": {"n": 1}}).payload()) == intent(
         {"title": "A", "data": {"n": 1}}
     )
+
+
+def test_what_reads_the_context_goes_along() -> None:
+    named = replace(intent({"title": "A"}), context_from="app.facts")
+    assert named.payload()["context_from"] == "app.facts"
+    assert intent_of(named.payload()) == named
+    assert "context_from" not in intent({}).payload()
 
 
 @pytest.mark.parametrize(

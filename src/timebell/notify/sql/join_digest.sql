@@ -5,7 +5,7 @@ UPDATE timebell_notify.notifications n
 SET digest_id = :digest_id::uuid, state = 'held', reason = 'held_digest', held_until = :closes_at::timestamptz,
     template = :template::text, template_version = :template_version::integer, topic = :topic::text,
     class = :message_class::text, urgency = :urgency::text, guard = :guard::text, expires_at = :expires_at::timestamptz,
-    due_at = :due_at::timestamptz, context = CASE WHEN n.is_erased THEN '{}' ELSE :context::jsonb END
+    due_at = :due_at::timestamptz, context_from = :context_from::text, context = CASE WHEN n.is_erased THEN '{}' ELSE :context::jsonb END
 FROM timebell_notify.digests g
 WHERE g.tenant = :tenant::text AND g.id = :digest_id::uuid
     AND n.tenant = :tenant::text AND n.id = :id::uuid AND n.settled_at IS NULL

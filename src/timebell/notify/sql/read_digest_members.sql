@@ -6,7 +6,7 @@ FROM (
     FROM (
         SELECT n.id, n.recipient_id, n.template, n.template_version, n.topic, n.class, n.urgency,
             n.route::text AS route, n.guard, n.context::text AS context, n.subject, n.key, n.digest::text AS digest,
-            n.on_quiet, n.due_at, n.expires_at, n.correlation_id
+            n.on_quiet, n.due_at, n.expires_at, n.correlation_id, n.context_from
         FROM timebell_notify.notifications n
         WHERE n.tenant = :tenant::text AND n.digest_id = :digest_id::uuid AND n.settled_at IS NULL
         ORDER BY n.due_at, n.id LIMIT :limit::integer
