@@ -21,7 +21,7 @@ from timebell.config import Settings, load_settings
 from timebell.kernel.app import Registry
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.insights import Insights
-from timebell.loading import BUILT_IN
+from timebell.loading import BUILT_IN, apps_of, registry_of
 from timebell.server import database_place, open_bell
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -148,21 +148,25 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(settings: Settings) -> AsyncIterator[Desk]:
-    """Without the apps: whoever looks need not have the code of what runs."""
-    async with (
-        database_place(settings, "find") as place,
-        open_bell(place, settings, Registry([BUILT_IN])) as bell,
-    ):
+async def desk(settings: Settings, *, has_apps: bool = False) -> AsyncIterator[Desk]:
+    """Without the apps, unless one of them asks: whoever looks need not have the code of what runs."""
+    registry = registry_of(apps_of(settings), settings=settings) if has_apps else Registry([BUILT_IN])
+    async with database_place(settings, "find") as place, open_bell(place, settings, registry) as bell:
         yield Desk(bell=bell, insights=Insights(bell.database, bell.clock))
 
 
-def ask(config: Path | None, data: Path | None, question: Callable[[Desk], Awaitable[Answer]]) -> Answer:
+def ask(
+    config: Path | None,
+    data: Path | None,
+    question: Callable[[Desk], Awaitable[Answer]],
+    *,
+    has_apps: bool = False,
+) -> Answer:
     """Sit down at the desk, ask one thing, and leave."""
     settings = settings_of(config, data)
 
     async def asking() -> Answer:
-        async with desk(settings) as at:
+        async with desk(settings, has_apps=has_apps) as at:
             return await question(at)
 
     return run(asking())

@@ -8,7 +8,9 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -53,18 +55,65 @@ _MODULES = {
 }
 
 
+# Where a context keeps the settings file that was named, and why the commands of apps are not known.
+_CONFIG = "timebell.config"
+_UNKNOWN = "timebell.unknown"
+_BROUGHT = "timebell.brought"
+
+
 class _Commands(click.Group):
-    """A group whose commands are where `_MODULES` says."""
+    """A group whose commands are where `_MODULES` says, and behind them those that apps bring.
+
+    Apps are loaded for the list of all commands, and for a word that is none of the engine's; so nobody else waits
+    for them, and nothing that is wrong with an app is in the way of a command of the engine.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_MODULES)
+        try:
+            return [*_MODULES, *_brought(ctx)]
+        except ConfigurationError as error:
+            # Help has to be had above all where something is wrong.
+            ctx.meta[_UNKNOWN] = str(error)
+            return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
-            return None
+            return _brought(ctx).get(cmd_name)
         module = importlib.import_module(f"timebell.cli.{_MODULES[cmd_name]}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[_CONFIG] = _config_in(args)
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if (reason := ctx.meta.get(_UNKNOWN)) is not None:
+            formatter.write_paragraph()
+            formatter.write_text(f"The commands of apps are not listed: {without_passwords(reason)}")
+
+
+def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
+    if _BROUGHT not in ctx.meta:
+        from timebell.cli.brought import brought_commands
+
+        ctx.meta[_BROUGHT] = brought_commands(ctx.meta.get(_CONFIG), _MODULES)
+    brought: Mapping[str, click.Command] = ctx.meta[_BROUGHT]
+    return brought
+
+
+def _config_in(args: Sequence[str]) -> Path | None:
+    """The settings file that a command names, which says what apps there are, before that command is known."""
+    for number, arg in enumerate(args):
+        if arg == "--":
+            return None
+        if arg.startswith("--config="):
+            return Path(arg.partition("=")[2])
+        if arg == "--config" and number + 1 < len(args):
+            return Path(args[number + 1])
+    return None
 
 
 @click.group(

@@ -7,6 +7,7 @@ from timebell.db.together import Gathering, Together
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
+from timebell.kernel.commands import Command, CommandAnswer, CommandArgument, CommandOption
 from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
 from timebell.kernel.measures import Gauge, Measure
@@ -31,6 +32,10 @@ __all__ = [
     "App",
     "Cancel",
     "Cancelled",
+    "Command",
+    "CommandAnswer",
+    "CommandArgument",
+    "CommandOption",
     "Dead",
     "Done",
     "Enqueue",

@@ -111,6 +111,7 @@ class App:
     `measures` and `gauges` are what it counts and shows beside the other metrics.
 
     `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
+    `commands` is the name of the module that has its commands as `COMMANDS`, which only the command line loads.
     """
 
     name: str
@@ -121,6 +122,7 @@ class App:
     migrations: str | None = None
     routes: Any = ()
     pages: Any = ()
+    commands: str | None = None
     on_declare: DeclareFunction | None = None
     on_erase: EraseFunction | None = None
     on_export: ExportFunction | None = None
