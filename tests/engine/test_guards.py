@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Owner
-from timebell.kernel import App, Handler, Job, Step
+from timebell.kernel import App, Handler, Job, Refused, Step
 from timebell.testing import Harness, harness
 from timebell.testing.database import TestDatabase
 
@@ -19,12 +19,12 @@ MODES = ("plain", "transactional", "external")
 class Doorkeeper:
     """A guard and a handler that note when they were asked and in which transaction."""
 
-    def __init__(self, wanted: bool = True) -> None:
+    def __init__(self, wanted: bool | Refused = True) -> None:
         self.wanted = wanted
         self.errors: list[Exception] = []
         self.asked: list[tuple[str, object]] = []
 
-    async def guard(self, job: Job) -> bool:
+    async def guard(self, job: Job) -> bool | Refused:
         self.asked.append(("guard", job.transaction))
         if self.errors:
             raise self.errors.pop()
@@ -34,7 +34,7 @@ class Doorkeeper:
         self.asked.append(("run", job.transaction))
 
     def app(self, mode: Any) -> App:
-        async def guard(job: Job) -> bool:
+        async def guard(job: Job) -> bool | Refused:
             return await self.guard(job)
 
         async def run(job: Job) -> None:
@@ -69,17 +69,19 @@ async def test_a_guard_is_asked_when_the_job_is_due_and_before_it_acts(
 
 
 @pytest.mark.req("U-4")
+@pytest.mark.parametrize("answer", [False, Refused("she has left")], ids=["no", "why"])
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_guard_that_says_no_cancels_the_job_and_gives_the_reason(
-    database_url: TestDatabase, owner: Owner, mode: Any
+    database_url: TestDatabase, owner: Owner, mode: Any, answer: bool | Refused
 ) -> None:
-    door = Doorkeeper(wanted=False)
+    door = Doorkeeper(wanted=answer)
     async with harness(database_url.url, [door.app(mode)]) as h:
         await enqueue(h, guard="t.wanted", key="once")
         await h.advance(2 * HOUR)
     assert door.order() == ["guard"]
     (entry,) = await owner.log()
-    assert (entry["state"], entry["reason"]) == ("cancelled", "the guard t.wanted said no")
+    words = "the guard t.wanted said no" + (": she has left" if isinstance(answer, Refused) else "")
+    assert (entry["state"], entry["reason"]) == ("cancelled", words)
     assert await owner.jobs() == []
     assert await owner.value("SELECT count(*) FROM timebell.job_keys") == 0
 
@@ -118,7 +120,7 @@ async def test_a_guard_that_fails_is_not_held_against_the_destination(
     door = Doorkeeper()
     door.errors = [ConnectionError("no answer") for _ in range(20)]
 
-    async def guard(job: Job) -> bool:
+    async def guard(job: Job) -> bool | Refused:
         return await door.guard(job)
 
     async def call(job: Job) -> None: ...

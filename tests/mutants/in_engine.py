@@ -10,6 +10,14 @@ _ASKED = "j.id NOT IN (SELECT r.job_id FROM timebell.cancel_requests r)"
 
 PLANTED = [
     Planted(
+        name="guard-says-why-to-nobody",
+        file="engine/executor.py",
+        old='why = f": {wanted.why}" if isinstance(wanted, Refused) else ""',
+        new='why = ""',
+        why="A guard says why a job is no longer wanted, and its log does not.",
+        tests=("tests/engine/test_guards.py",),
+    ),
+    Planted(
         name="start-expired",
         file="engine/sql/start_jobs.sql",
         old="    AND (j.expires_at IS NULL OR j.expires_at > coalesce(:now::timestamptz, now()))\n",

@@ -11,6 +11,14 @@ _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 
 PLANTED = [
     Planted(
+        name="guard-without-its-words",
+        file="notify/digest_entries.py",
+        old='why = {"why": answer.why} if isinstance(answer, Refused) else {}',
+        new="why: dict[str, str] = {}",
+        why="A guard says why something is not told, and nobody learns it.",
+        tests=("tests/engine/notify/test_waiting.py::test_a_guard_says_why",),
+    ),
+    Planted(
         name="context-read-under-what-was-planned",
         file="notify/calling.py",
         old="self._context = {**self._context, **more}",

@@ -18,7 +18,7 @@ from timebell.errors import (
     UnknownKind,
     UnknownQueue,
 )
-from timebell.kernel import App, Done, Enqueue, Handler, Job, Outcome, Queue, Registry, Step
+from timebell.kernel import App, Done, Enqueue, Handler, Job, Outcome, Queue, Refused, Registry, Step
 from timebell.kernel.models import check_instant, check_name
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
@@ -331,3 +331,11 @@ def test_a_registry_of_some_queues_has_their_handlers_alone() -> None:
         ConfigurationError, match="there is no queue 'male'; give some of default, mail, slow"
     ):
         registry.only(["mail", "male"])
+
+
+def test_a_refusal_is_false_and_says_why_in_a_few_words() -> None:
+    assert not Refused("she has left")
+    assert Refused("w" * 200).why == "w" * 200
+    for why in ("", "w" * 201, "a\x00b", None):
+        with pytest.raises(InvalidInput, match="why: "):
+            Refused(why)  # type: ignore[arg-type]

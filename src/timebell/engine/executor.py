@@ -39,7 +39,7 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.destinations import Call, Destinations
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
-from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
 from timebell.kernel.tracing import is_traced, traced
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
@@ -251,7 +251,8 @@ class Executor:
         except Exception as error:
             running.error = error
             return Retry(f"guard {name}: {describe(error)}")
-        return None if wanted else Cancel(f"the guard {name} said no")
+        why = f": {wanted.why}" if isinstance(wanted, Refused) else ""
+        return None if wanted else Cancel(f"the guard {name} said no{why}")
 
     async def _traced(self, running: Running, job: Job) -> Outcome | None:
         about: dict[str, str | int] = {"timebell.job_id": str(job.id), "timebell.queue": job.queue}

@@ -12,7 +12,7 @@ from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
 from timebell.kernel.measures import Gauge, Measure
 from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
-from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Retry, Snooze
+from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
 from timebell.kernel.schedule_models import (
     Occurrence,
     OccurrenceChange,
@@ -54,6 +54,7 @@ __all__ = [
     "ProcessorLimit",
     "Queue",
     "QueueDepth",
+    "Refused",
     "Registry",
     "Retry",
     "Schedule",

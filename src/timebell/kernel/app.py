@@ -16,7 +16,7 @@ from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
 from timebell.kernel.measures import Gauge, Measure
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
-from timebell.kernel.outcomes import Outcome
+from timebell.kernel.outcomes import Outcome, Refused
 from timebell.rules.backoff import RetryPolicy
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from timebell.kernel.transaction import Transaction
 
 HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]
-GuardFunction = Callable[["Job"], Awaitable[bool]]
+GuardFunction = Callable[["Job"], Awaitable[bool | Refused]]
 ContextFunction = Callable[["Job"], Awaitable[Mapping[str, Any]]]
 DeclareFunction = Callable[["Timebell"], Awaitable[None]]
 EraseFunction = Callable[["Timebell", "Transaction", UUID], Awaitable[None]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from timebell.kernel.models import check_name
 from timebell.rules.backoff import ErrorClass
 
 
@@ -49,6 +50,19 @@ class Dead:
     """The job can never succeed; it waits for an operator."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a guard may answer in the place of False, so that it is known why: in up to 200 characters."""
+
+    why: str
+
+    def __post_init__(self) -> None:
+        check_name("why", self.why, required=True)
+
+    def __bool__(self) -> bool:
+        return False
 
 
 Outcome = Done | Retry | Snooze | Cancel | Dead

@@ -19,6 +19,7 @@ from timebell.notify.calling import Caller, Stopped
 from timebell.notify.contexts import Unread
 from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
 from timebell.notify.desk import Desk, Progress, Skipped
+from timebell.notify.digest_entries import refused_by
 from timebell.notify.digests import Digests, Left
 from timebell.notify.facts import Known, Tried, as_noted, known_of
 from timebell.notify.intents import Intent, as_due, intent_of
@@ -133,11 +134,11 @@ class _Run:
         guard = self._job.bell.registry.guards.get(name)
         if guard is None:
             return Retry(f"no guard is registered as {name!r}; load the app that brings it", "unavailable")
-        if await guard(self._job):
+        answer = await guard(self._job)
+        if answer:
             self._checks.append(Check(name="guard", verdict="passed", detail={"guard": name}))
             return None
-        check = Check(name="guard", verdict="refused", reason="guard_refused", detail={"guard": name})
-        return Skip(reason="guard_refused", checks=(check,))
+        return Skip(reason="guard_refused", checks=(refused_by(name, answer),))
 
     async def _join_digest(self, facts: Facts) -> Outcome | None:
         """Its job goes on waiting, so that it can be cancelled until the digest closes and ends it. None where it is

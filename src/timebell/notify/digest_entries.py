@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from timebell.db.pool import Row
-from timebell.kernel import Job
+from timebell.kernel import Job, Refused
 from timebell.notify.deciding import Facts, refusal
 from timebell.notify.intents import Intent, route_from
 from timebell.notify.models import Check, Digest
@@ -40,6 +40,12 @@ def refusal_of(member: Row, facts: Facts, ways: Sequence[Candidate]) -> Check | 
 
 def refused(name: str, reason: str, detail: Mapping[str, Any]) -> Check:
     return Check(name=name, verdict="refused", reason=reason, detail=detail)
+
+
+def refused_by(guard: str, answer: bool | Refused) -> Check:
+    """A guard's no, with its words where it has some."""
+    why = {"why": answer.why} if isinstance(answer, Refused) else {}
+    return refused("guard", "guard_refused", {"guard": guard, **why})
 
 
 def entry_of(member: Row, read: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from timebell.kernel import Job, Retry, Snooze, Timebell, Transaction
 from timebell.notify.contexts import Unread, read_context
 from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import Columns, DeliveryStore
-from timebell.notify.digest_entries import entry_of, job_of, refusal_of, refused, ways_of
+from timebell.notify.digest_entries import entry_of, job_of, refusal_of, refused, refused_by, ways_of
 from timebell.notify.digest_store import DigestStore
 from timebell.notify.dissolving import Dissolver
 from timebell.notify.intents import Intent
@@ -340,9 +340,8 @@ class Digests:
         guard = job.bell.registry.guards.get(name)
         if guard is None:
             raise ConfigurationError(f"guard: none is registered as {name!r}; load the app that brings it")
-        if await guard(job_of(member, job)):
-            return None
-        return refused("guard", "guard_refused", {"guard": name})
+        answer = await guard(job_of(member, job))
+        return None if answer else refused_by(name, answer)
 
 
 def _digest_of(window: Row) -> Digest:

@@ -196,6 +196,12 @@ def _template(check: Check, timezone: str) -> str:
     return f"{_not(check)}: {why}."
 
 
+def _guard_refused(check: Check, timezone: str) -> str:
+    words = f"The guard {check.detail['guard']!r} said that it is no longer wanted"
+    why = check.detail.get("why")
+    return f"{words}: {why.removesuffix('.')}." if why else f"{words}."
+
+
 def _report(check: Check, timezone: str) -> str:
     kind = check.detail["kind"]
     news = "" if check.detail.get("is_news") else ", which was no news"
@@ -234,9 +240,7 @@ _SAY: Final[Mapping[tuple[str, str], Say]] = {
     ("guard", "passed"): lambda check, _: (
         f"The guard {check.detail['guard']!r} said that it is still wanted."
     ),
-    ("guard", "refused"): lambda check, _: (
-        f"The guard {check.detail['guard']!r} said that it is no longer wanted."
-    ),
+    ("guard", "refused"): _guard_refused,
     ("left_digest", "passed"): lambda check, _: (
         "The job of its digest was given up before it closed, so this is told by itself."
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE, stage
 from timebell.errors import NotFound
-from timebell.kernel import AgendaDiff, App, Job
+from timebell.kernel import AgendaDiff, App, Job, Refused
 from timebell.notify import Channel, Rejected, Route, Tell, TemplateDraft, Text, Unavailable, Variable
 from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
@@ -33,12 +33,12 @@ ROOM = Variable(name="room")
 class Guard:
     """Says what it was told to say, and remembers that it was asked."""
 
-    def __init__(self, *answers: bool | Exception) -> None:
+    def __init__(self, *answers: bool | Refused | Exception) -> None:
         self._answers = list(answers)
         self.jobs: list[Job] = []
         self.app = App(name="meetings", guards={"meetings.wanted": self.ask})
 
-    async def ask(self, job: Job) -> bool:
+    async def ask(self, job: Job) -> bool | Refused:
         self.jobs.append(job)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
@@ -53,6 +53,19 @@ async def test_a_guard_says_no(database_url: TestDatabase) -> None:
         assert (told.state, told.reason) == ("skipped", "guard_refused")
         assert ("guard", "refused", "guard_refused") in await s.checks(told.id)
     assert [(job.id, job.subject) for job in guard.jobs] == [(told.id, "meeting:1")]
+    assert provider.parcels == []
+
+
+async def test_a_guard_says_why(database_url: TestDatabase) -> None:
+    guard, provider = Guard(Refused("the meeting was called off")), RecordingProvider()
+    async with stage(database_url.url, [provider], apps=[guard.app]) as s:
+        told = await s.told(channels=["email"], guard="meetings.wanted")
+        assert (told.state, told.reason) == ("skipped", "guard_refused")
+        (decision,) = (await s.story(told.id)).decisions
+        assert decision.checks[0].detail == {"guard": "meetings.wanted", "why": "the meeting was called off"}
+        explained = [line.text for line in (await s.notify.explain(told.id)).story]
+        words = "The guard 'meetings.wanted' said that it is no longer wanted: the meeting was called off."
+        assert words in explained
     assert provider.parcels == []
 
 

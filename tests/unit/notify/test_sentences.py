@@ -50,6 +50,10 @@ def check(name: str, verdict: Any, reason: str | None = None, **detail: Any) -> 
             check("guard", "refused", "guard_refused", guard="still_booked"),
             "The guard 'still_booked' said that it is no longer wanted.",
         ),
+        (
+            check("guard", "refused", "guard_refused", guard="still_booked", why="she cancelled."),
+            "The guard 'still_booked' said that it is no longer wanted: she cancelled.",
+        ),
         (check("recipient", "refused", "no_recipient"), "There is no such recipient, or it was erased."),
         (
             check("expiry", "refused", "expired", expires_at=ENDS),
