@@ -294,5 +294,5 @@ def _retry_any_version() -> Planted:
 
 @_plant("a key is free while its job runs", "key", scene=_KEYED, seed=2)
 def _key_released_at_start() -> Planted:
-    released = "WITH released AS (DELETE FROM timebell.job_keys WHERE job_id = ANY(:ids::uuid[]))\nUPDATE"
-    return altered(EngineStore, "start_jobs", {"UPDATE timebell.jobs j": f"{released} timebell.jobs j"})
+    released = "released AS (DELETE FROM timebell.job_keys WHERE job_id = ANY(:ids::uuid[]))"
+    return altered(EngineStore, "start_jobs", {"WITH started AS (": f"WITH {released}, started AS ("})

@@ -91,19 +91,19 @@ class Attempts:
         handler: Handler,
         now: datetime,
         *,
-        marked_version: int | None = None,
+        is_marked: bool = False,
         is_permitted: bool = False,
     ) -> None:
         timeout, monotonic = self._executor.timeout_seconds(handler), self._timekeeper.monotonic()
         running = Running(
             entry,
             handler,
-            entry.version if marked_version is None else marked_version,
+            entry.version + is_marked,
             entry.row["attempt"] + 1,
             now,
             monotonic + timeout,
             timeout,
-            marked_version is not None,
+            is_marked,
             monotonic,
             is_permitted,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import asyncpg
 
@@ -261,10 +260,13 @@ class Starter:
                 group = _same_start(passed)
                 begun = await self._mark(group)
                 now = self._timekeeper.now()
-                for entry in group:
-                    self._begin_marked(entry, begun.get(entry.id), now)
-                marked = set(group)
-                passed = [entry for entry in passed if entry not in marked]
+                for entry in begun:
+                    self._begin_marked(entry, now)
+                for entry in group if len(begun) < len(group) else ():
+                    if not entry.may_be_marked:
+                        self._give_up(entry)
+                asked = set(group)
+                passed = [entry for entry in passed if entry not in asked]
         except Exception:
             # A mark whose answer was lost is taken back.
             for entry in (*unasked, *passed):
@@ -274,27 +276,26 @@ class Starter:
         finally:
             self.marking_count -= len(entries)
 
-    def _begin_marked(self, entry: Entry, version: int | None, now: datetime) -> None:
-        if version is None or self.is_stopping or entry.handler is None:
+    def _begin_marked(self, entry: Entry, now: datetime) -> None:
+        if self.is_stopping or entry.handler is None:
             self._give_up(entry)
         else:
             if entry.enclosure is self._suspects:
                 self._suspects.begins(entry)
             is_permitted = entry.pair[1] in self._limits.limited and self._limits.started(entry)
-            self._attempts.launch(
-                entry, entry.handler, now, marked_version=version, is_permitted=is_permitted
-            )
+            self._attempts.launch(entry, entry.handler, now, is_marked=True, is_permitted=is_permitted)
 
     def _give_up(self, entry: Entry) -> None:
         self.ended(entry)
         self._on_not_begun(entry)
 
-    async def _mark(self, group: list[Entry]) -> dict[UUID, int]:
+    async def _mark(self, group: list[Entry]) -> list[Entry]:
+        """Answers with those that are marked, whose rows are one version further now."""
         for entry in group:
             entry.may_be_marked = True
         try:
             async with self._database.connection() as session:
-                rows = await self._store.start_jobs(
+                started = await self._store.start_jobs(
                     session,
                     ids=[entry.id for entry in group],
                     version=group[0].version,
@@ -303,20 +304,22 @@ class Starter:
         except asyncpg.LockNotAvailableError:
             if len(group) == 1:
                 group[0].may_be_marked = False
-                return {}
+                return []
             # Somebody's open transaction holds one of the rows; halve until only that one is left out. That takes its
             # time, and nobody else is to wait for it.
             half = len(group) // 2
             self._held_up_count += 1
             self._mark_gathered()
             try:
-                return await self._mark(group[:half]) | await self._mark(group[half:])
+                return await self._mark(group[:half]) + await self._mark(group[half:])
             finally:
                 self._held_up_count -= 1
-        begun = {row["id"]: row["version"] for row in rows}
+        if len(started) == len(group):
+            return group
+        begun = set(started)
         for entry in group:
             entry.may_be_marked = entry.id in begun
-        return begun
+        return [entry for entry in group if entry.may_be_marked]
 
     async def _passes(self, entry: Entry, destination: str) -> bool:
         """Ask the breaker of what the job depends on; a job that is held waits without an attempt."""

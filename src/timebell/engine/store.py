@@ -128,14 +128,16 @@ class EngineStore(Statements):
 
     async def start_jobs(
         self, session: Session, *, ids: list[UUID], version: int, fence: Mapping[str, object]
-    ) -> Sequence[Row]:
-        return await self._run(
+    ) -> Sequence[UUID]:
+        rows = await self._run(
             session,
             "start_jobs",
             ids=ids,
             version=version,
             **(_NO_VISITS | dict(fence)),
         )
+        started: Sequence[UUID] | None = rows[0]["started"]
+        return ids if started is None else started
 
     async def lock_agenda_row(self, session: Session, *, tenant: str, subject: str) -> None:
         await self._run(session, "lock_agenda_row", tenant=tenant, subject=subject)
