@@ -27,7 +27,7 @@ from timebell.server import database_place, open_bell
 Function = TypeVar("Function", bound=Callable[..., Any])
 Answer = TypeVar("Answer")
 
-_COLLECTOR = (20_000, 20, 50)
+_COLLECTOR = (50_000, 20, 50)
 _TERMINATED = 128 + signal.SIGTERM
 
 

@@ -83,12 +83,14 @@ class _Room:
         self._broker = broker
         self._store = SchedulerStore(bell.clock)
         self._told_at = float("-inf")
+        # Asked once: it asks the system each time whether this is still the same process.
+        self._loop = asyncio.get_running_loop()
         self._waiting = Gathering(self._fire, _end)
         self._count = Together(self._count_fired)
         self._going_on: set[asyncio.Task[None]] = set()
 
     def fire(self, job: Job) -> asyncio.Future[Outcome | None]:
-        outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[Outcome | None] = self._loop.create_future()
         if isinstance(job.payload.get("id"), str):
             self._waiting.add(_Attempt(job, outcome))
         else:
@@ -140,7 +142,8 @@ class _Room:
                 _answer(attempt, self._not_published(due, published))
                 return
             confirmed[()] += 1
-            lag.note(max(0.0, (due.fired_at - due.due_at).total_seconds()))
+            late = (due.fired_at - due.due_at).total_seconds()
+            lag.note(late if late > 0.0 else 0.0)
             if due.occurrence is not None:
                 self._go_on(self._note(attempt, due))
             elif not attempt.outcome.done():
@@ -190,11 +193,13 @@ class _Room:
         _answer(attempt, _DONE)
 
     async def _read(self, jobs: Sequence[Job]) -> Sequence[Row]:
-        columns = {
+        schedule_ids = [job.payload.get("schedule_id") for job in jobs]
+        columns: Columns = {
             "tenants": [job.tenant for job in jobs],
             "ids": [job.payload["id"] for job in jobs],
             "job_ids": [job.id for job in jobs],
-            "schedule_ids": [job.payload.get("schedule_id") for job in jobs],
+            # unnest fills up what is not there, and every member of an array costs the driver.
+            "schedule_ids": [] if schedule_ids.count(None) == len(jobs) else schedule_ids,
         }
         async with self._bell.database.connection() as session:
             return await self._store.read_fired(session, columns=columns)
