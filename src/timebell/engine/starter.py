@@ -248,7 +248,9 @@ class Starter:
 
     async def _start(self, entries: list[Entry]) -> None:
         """Mark the starts, one statement for each version; what does not come back is looked at again."""
-        unasked, passed = deque(entries), list[Entry]()
+        # Most name nothing that has to be asked for first.
+        is_asking = any(entry.handler is None or entry.handler.destination is not None for entry in entries)
+        unasked, passed = deque(entries if is_asking else ()), list[Entry](() if is_asking else entries)
         try:
             while unasked:
                 entry = unasked[0]
