@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from timebell.brokers.contract import Away, Heard, Intake, Message, Published, Received, Topology, all_away
-from timebell.brokers.local_server import Connection, Entry, LocalServer, Subscription
+from timebell.brokers.local_server import Answer, Connection, Entry, LocalServer, Subscription
 from timebell.errors import ConfigurationError
 from timebell.logs import Logger
 
@@ -146,6 +147,9 @@ class LocalBroker:
             return all_away(len(messages), self._why_away, heard)
         coming = _Coming([connection.publish(message) for message in messages], heard)
         await coming.wait(connection)
+        if coming.is_late and self.server.is_blocked and self._connection is connection:
+            # Whoever hears that it is away must not find later that it arrived.
+            self.cut()
         return coming.answers
 
     @asynccontextmanager
@@ -260,29 +264,51 @@ class LocalBroker:
 class _Coming:
     """Answers, each so many seconds after it was asked for; what did not come by then counts as lost."""
 
-    def __init__(self, due: Sequence[tuple[Published, float]], heard: Heard | None) -> None:
+    def __init__(self, due: Sequence[Answer], heard: Heard | None) -> None:
         self._due = due
         self._heard = heard
+        self._all: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._left = set(range(len(due)))
+        self.is_late = False
         self.answers: list[Published] = [Away("the answer did not come in time") for _ in due]
 
     async def wait(self, connection: Connection) -> None:
         """Until the last one, or the deadline, or the end of the connection."""
-        waited, lost = 0.0, set(range(len(self._due)))
+        waited = 0.0
+        for place, (answer, _) in enumerate(self._due):
+            if isinstance(answer, asyncio.Future):
+                answer.add_done_callback(partial(self._read, place))
         for instant in sorted({0.0, *(min(seconds, PUBLISH_SECONDS) for _, seconds in self._due)}):
             if instant:
-                await asyncio.wait({connection.ended}, timeout=instant - waited)
+                await asyncio.wait(
+                    (connection.ended, self._all),
+                    timeout=instant - waited,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
             else:
                 await asyncio.sleep(0)
-            if not connection.is_open:
+            if not connection.is_open or self._all.done():
                 break
             waited = instant
-            came = {place for place in lost if self._due[place][1] <= instant}
-            lost -= came
-            for place in sorted(came):
-                self.answers[place] = self._due[place][0]
-                self._tell(place)
-        for place in sorted(lost):
+            for place in sorted(place for place in self._left if self._due[place][1] <= instant):
+                answer = self._due[place][0]
+                assert not isinstance(answer, asyncio.Future)
+                self._answer(place, answer)
+        late, self._left = self._left, set()
+        self.is_late = bool(late)
+        for place in sorted(late):
             self._tell(place)
+
+    def _read(self, place: int, answer: asyncio.Future[Published]) -> None:
+        if place in self._left:
+            self._answer(place, answer.result())
+
+    def _answer(self, place: int, answer: Published) -> None:
+        self.answers[place] = answer
+        self._left.discard(place)
+        self._tell(place)
+        if not self._left and not self._all.done():
+            self._all.set_result(None)
 
     def _tell(self, place: int) -> None:
         if self._heard is not None:

@@ -9,23 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from heapq import merge
 from itertools import count
+from math import inf
 from operator import attrgetter
 from typing import Final, Literal, Protocol
 
 from timebell.brokers.carrying import headers_bytes, why_not_carried
-from timebell.brokers.contract import (
-    Away,
-    Confirmed,
-    Message,
-    Published,
-    Refused,
-    Returned,
-    Sort,
-    Topology,
-)
+from timebell.brokers.contract import Away, Confirmed, Message, Published, Refused, Returned, Sort, Topology
 from timebell.brokers.topics import matches
 from timebell.errors import ConfigurationError
 
@@ -33,11 +26,7 @@ MESSAGES_MAX: Final = 1_000_000
 BYTES_MAX: Final = 256 << 20
 
 QueueSort = Literal["quorum", "classic"]
-_NAMED: Final[dict[str, Sort]] = {
-    "amq.topic": "topic",
-    "amq.direct": "direct",
-    "amq.fanout": "fanout",
-}
+_NAMED: Final[dict[str, Sort]] = {"amq.topic": "topic", "amq.direct": "direct", "amq.fanout": "fanout"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,21 +152,37 @@ class LocalQueue:
         self.hand_out()
 
 
+# What is answered, and after how many seconds; or what will be, once it was read.
+Answer = tuple[Published | asyncio.Future[Published], float]
+
+
 class Connection:
-    """One connection, from when it was made until it is lost."""
+    """One connection, from when it was made until it is lost. What is published over it while the broker is blocked,
+    and has not said so yet, is read when it is not any more; unless the connection is lost before."""
 
     def __init__(self, server: LocalServer) -> None:
         self.is_open = True
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._server = server
         self._subscriptions: list[Subscription] = []
+        self._unread: list[tuple[Message, asyncio.Future[Published], Context]] = []
 
     def declare(self, topology: Topology) -> None:
         self._server.declare(topology)
 
-    def publish(self, message: Message) -> tuple[Published, float]:
-        """The answer, and after how many seconds it comes."""
-        return self._server.publish(message) if self.is_open else (Away("the connection was lost"), 0.0)
+    def publish(self, message: Message) -> Answer:
+        if not self.is_open:
+            return Away("the connection was lost"), 0.0
+        if not self._server.is_blocked:
+            return self._server.publish(message)
+        answer: asyncio.Future[Published] = self.ended.get_loop().create_future()
+        self._unread.append((message, answer, copy_context()))
+        return answer, inf
+
+    def read_on(self) -> None:
+        unread, self._unread = self._unread, []
+        for message, answer, context in unread:
+            answer.set_result(context.run(self._server.publish, message)[0])
 
     def subscribe(
         self, queue: str, *, prefetch: int, deliver: Callable[[int, Entry], None]
@@ -197,6 +202,7 @@ class Connection:
         if self.is_open:
             self.is_open = False
             self.ended.set_result(None)
+            self._unread = []
             for subscription in self._subscriptions:
                 subscription.end()
 
@@ -238,12 +244,15 @@ class LocalServer:
         self._tell()
 
     def block(self) -> None:
-        """Connections stay, and nothing can be published."""
+        """Connections stay, and nothing more is read of what is published over them."""
         self._is_blocked = True
         self._tell()
 
     def unblock(self) -> None:
         self._is_blocked = False
+        for connection in self._links.values():
+            if connection is not None:
+                connection.read_on()
         self._tell()
 
     def cut(self) -> None:
@@ -320,8 +329,6 @@ class LocalServer:
 
     def publish(self, message: Message) -> tuple[Published, float]:
         """The answer, and after how many seconds it comes."""
-        if self._is_blocked:
-            return Away("the broker takes nothing for now"), 0.0
         fate = self.fate(message)
         match fate.sort:
             case "lose":

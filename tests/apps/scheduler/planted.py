@@ -16,9 +16,44 @@ _RECURRING = ("tests/apps/scheduler/test_recurring.py",)
 _CANCELLING = ("tests/apps/scheduler/test_cancelling.py",)
 _CRASHES = ("tests/apps/scheduler/test_crashes.py",)
 _TABLES = ("tests/apps/scheduler/test_tables.py",)
+_RABBIT_BLOCKED = (
+    "tests/contract/brokers/test_rabbitmq_faults.py::test_what_a_blocked_broker_has_not_read_never_arrives",
+)
 _PRUNING = ("tests/apps/scheduler/test_pruning.py",)
 
 PLANTED = [
+    Planted(
+        name="blocked-connection-kept-within-the-process",
+        file="brokers/local.py",
+        old="if coming.is_late and self.server.is_blocked and",
+        new="if coming.is_late and not self.server.is_blocked and",
+        why="What was on its way as the broker was blocked arrives after its cancel was answered.",
+        tests=_CANCELLING,
+    ),
+    Planted(
+        name="blocked-connection-kept",
+        file="brokers/rabbitmq/publishing.py",
+        old="if is_left and self.is_blocked:",
+        new="if is_left and not self.is_blocked:",
+        why="RabbitMQ reads what was sent before it was blocked, and publishes what was cancelled meanwhile.",
+        tests=_RABBIT_BLOCKED,
+    ),
+    Planted(
+        name="blocked-connection-closed-in-order",
+        file="brokers/rabbitmq/wire.py",
+        old='Struct("ii").pack(1, 0)',
+        new='Struct("ii").pack(0, 0)',
+        why="The system delivers what is left of a connection that was given up.",
+        tests=_RABBIT_BLOCKED,
+    ),
+    Planted(
+        name="blocked-broker-not-asked",
+        file="brokers/rabbitmq/broker.py",
+        old="        if was_blocked:\n",
+        new="        if not was_blocked:\n",
+        why="While it is blocked, thousands of messages are sent again every ten seconds.",
+        tests=_RABBIT_BLOCKED,
+    ),
     Planted(
         name="tenant-of-another-named",
         file="apps/scheduler/routes.py",
@@ -166,8 +201,8 @@ PLANTED = [
     Planted(
         name="all-wait-for-one-confirm",
         file="brokers/local.py",
-        old="                self.answers[place] = self._due[place][0]\n                self._tell(place)\n",
-        new="                self.answers[place] = self._due[place][0]\n                lost.add(place)\n",
+        old="        self._left.discard(place)\n        self._tell(place)\n",
+        new="",
         why="A queue that confirms nothing holds up what left together with it.",
         tests=("tests/apps/scheduler/test_firing.py::test_nobody_waits_for_the_confirm_of_another",),
     ),

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.apps.scheduler.support import DAY, HOUR, NOW, SECOND, Desk, desk, message
+from tests.apps.scheduler.support import DAY, HOUR, NOW, SECOND, Desk, desk, is_there, message
 from timebell.apps.scheduler.service import CANCELLED, QUEUED
-from timebell.brokers import Heard, Message
+from timebell.brokers import Heard, Message, local
 from timebell.errors import RevisionConflict
 from timebell.testing.database import TestDatabase
 
@@ -196,6 +196,31 @@ async def test_what_waits_for_the_broker_can_be_cancelled(post: Desk) -> None:
     post.server.unblock()
     await post.run_to(AT + HOUR)
     assert post.dues() == []
+
+
+@pytest.mark.req("S-4.1")
+async def test_what_a_blocked_broker_has_not_read_is_never_published_after_a_cancel(post: Desk) -> None:
+    """It was on its way as the broker was blocked, so it would be read once that is over."""
+    await post.ask("a", at=AT)
+    post.clock.move_to(AT)
+    publish = post.broker.publish
+
+    async def blocked(messages: list[Message], heard: Heard) -> object:
+        post.server.block()
+        return await publish(messages, heard)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(post.broker, "publish", blocked)
+        patch.setattr(local, "PUBLISH_SECONDS", 0.01)
+        await post.harness.run_due()
+    assert (await post.status("a"), post.dues()) == ("pending", [])
+    async with post.bell.transaction() as tx:
+        (answer,) = await post.scheduler.cancel_many(tx, ["a"])
+    assert answer.answer == "cancelled"
+    post.server.unblock()
+    await is_there(post)
+    await post.run_to(AT + HOUR)
+    assert (await post.status("a"), post.dues()) == ("cancelled", [])
 
 
 async def test_two_who_cancel_the_same_unknown_name_at_once(scheduler_database: TestDatabase) -> None:

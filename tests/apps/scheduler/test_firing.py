@@ -19,6 +19,7 @@ from timebell.apps.scheduler.handlers import DUE, FAILURES
 from timebell.apps.scheduler.models import ScheduleRequest
 from timebell.apps.scheduler.service import Scheduler
 from timebell.apps.scheduler.topology import topology
+from timebell.brokers import local
 from timebell.brokers.local import LocalBroker
 from timebell.brokers.local_server import Fate, LocalServer
 from timebell.clock import Chance
@@ -150,8 +151,9 @@ async def test_what_is_overdue_is_shown_while_nobody_publishes(post: Desk) -> No
     assert await shown() == {"jobs_pending": 1, "jobs_overdue": 0}
 
 
-async def test_nobody_waits_for_the_confirm_of_another(post: Desk) -> None:
+async def test_nobody_waits_for_the_confirm_of_another(post: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They leave together; a queue that has lost its majority confirms nothing, and that is its own trouble."""
+    monkeypatch.setattr(local, "PUBLISH_SECONDS", 600.0)
     await post.send(
         *[message("ScheduleRequest", id, at=AT) for id in ("a", "slow", "b")],
         message("ScheduleRequest", "again", rrule="FREQ=DAILY;COUNT=1", dtstart=AT),

@@ -107,6 +107,27 @@ def test_an_answer_may_be_late_and_too_late() -> None:
     run_virtually(scene())
 
 
+@pytest.mark.parametrize(("seconds", "answer", "arrived"), [(3, Confirmed, [0, 1]), (13, Away, [])])
+def test_what_is_sent_to_a_blocked_broker_is_read_when_it_is_not(
+    seconds: float, answer: type, arrived: list[int]
+) -> None:
+    """If that is in time. Else the connection is given up, and nothing arrives after its sender was answered."""
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        server = LocalServer()
+        async with opened(server) as broker:
+            loop.call_later(seconds, server.unblock)
+            server.block()
+            assert sorts(await broker.publish(messages(2))) == [answer] * 2
+            assert loop.time() == min(seconds, PUBLISH_SECONDS)
+            await until_there(broker)
+            assert loop.time() >= seconds
+            assert held(server) == arrived
+
+    run_virtually(scene())
+
+
 def test_a_connection_that_is_lost_while_an_answer_is_awaited() -> None:
     """What was answered before is known, and what was not may have arrived all the same."""
 

@@ -43,6 +43,7 @@ from timebell.testing.broker_side import (
     publish_until_confirmed,
     publish_well,
     receive,
+    receive_all,
     taking,
     until,
     until_there,
@@ -240,6 +241,30 @@ async def test_a_connection_over_which_nothing_comes_is_given_up(rabbit: RabbitS
             side.proxy.heal()
             await until_there(broker)
             await publish_well(broker, [message(4)])
+        finally:
+            await in_time(broker.close())
+
+
+async def test_what_a_blocked_broker_has_not_read_never_arrives(rabbit: RabbitServer) -> None:
+    """Whoever was told that it is away may have had it cancelled by the time that the broker reads again. The next
+    connection knows that the broker is blocked before anything is sent over it."""
+    async with rabbit_side(rabbit, is_alone=True) as side:
+        broker = RabbitBroker(rabbit.url(side.vhost), publish_seconds=1.0)
+        try:
+            await in_time(broker.open(TOPOLOGY))
+            await publish_well(broker, [message(1)])
+            with kept_lines() as lines:
+                rabbit.block()
+                try:
+                    answers = await publish(broker, [message(2), *messages(3_000, first=100)])
+                    assert {type(answer) for answer in answers} == {Away}
+                    await until_line(lines, "the broker is back")
+                    assert not broker.is_there
+                finally:
+                    rabbit.unblock()
+            await until_there(broker)
+            await publish_well(broker, [message(4)])
+            assert numbers(await receive_all(side)) == [1, 4]
         finally:
             await in_time(broker.close())
 

@@ -17,7 +17,7 @@ from timebell.brokers.rabbitmq.address import read_address
 from timebell.brokers.rabbitmq.declaring import declare
 from timebell.brokers.rabbitmq.intake import DELETED_SECONDS, RabbitIntake
 from timebell.brokers.rabbitmq.link import Link, Outage, Pauses
-from timebell.brokers.rabbitmq.publishing import PUBLISH_SECONDS, Publisher
+from timebell.brokers.rabbitmq.publishing import PUBLISH_SECONDS, Publisher, knock
 from timebell.brokers.rabbitmq.refusals import Unreachable
 from timebell.brokers.rabbitmq.wire import Wire
 from timebell.clock import Chance
@@ -124,8 +124,10 @@ class RabbitBroker:
         )
 
     async def _prepare(self, wire: Wire) -> None:
-        self._why_blocked = None
+        was_blocked, self._why_blocked = self._why_blocked is not None, None
         await self._declare(wire)
+        if was_blocked:
+            await knock(wire)
 
     async def _declare(self, wire: Wire) -> None:
         await declare(wire, self._address, self._topology)
@@ -136,6 +138,8 @@ class RabbitBroker:
         if self._publisher is not None:
             self._publisher.close(self._publishing.why_away)
         self._publisher = None if wire is None else Publisher(wire, self._lacks, self._publish_seconds)
+        if self._publisher is not None:
+            self._publisher.is_blocked = self._why_blocked is not None
         self._notice()
 
     def _blocked(self, reason: str | None) -> None:
@@ -144,6 +148,8 @@ class RabbitBroker:
         elif self._why_blocked is not None:
             log.info("the broker takes messages again")
         self._why_blocked = reason
+        if self._publisher is not None:
+            self._publisher.is_blocked = reason is not None
         self._notice()
 
     def _notice(self) -> None:

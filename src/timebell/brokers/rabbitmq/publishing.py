@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any, Final
 
 from timebell.brokers.contract import Away, Heard, Message, Published, Refused
+from timebell.brokers.rabbitmq.frames import published
 from timebell.brokers.rabbitmq.outlets import Call, Outlet, Window
 from timebell.brokers.rabbitmq.refusals import Closed, Unreachable
 from timebell.brokers.rabbitmq.wire import Wire
 
 PUBLISH_SECONDS: Final = 10.0
 OUTLETS_MAX: Final = 64
+_NOBODY: Final = "timebell.nobody"
 
 
 class Publisher:
@@ -34,6 +36,7 @@ class Publisher:
         # By when each is to be answered, and how much had come from the broker as it began.
         self._calls: deque[tuple[float, int, Call]] = deque()
         self._expiry: asyncio.TimerHandle | None = None
+        self.is_blocked = False
 
     async def publish(self, messages: Sequence[Message], heard: Heard | None = None) -> list[Published]:
         """Hand these over in their order, and answer for each."""
@@ -68,15 +71,20 @@ class Publisher:
 
     def _expire(self) -> None:
         """A queue may confirm nothing for long. But where nothing at all came, the connection leads nowhere: what is
-        sent over it may arrive all the same, and would be sent again and again."""
+        sent over it may arrive all the same, and would be sent again and again. And a broker that is blocked reads what
+        was sent when it is not any more; whoever is told now that it is away may have it cancelled by then."""
         calls, now = self._calls, self._loop.time()
-        is_silent, would_be_heard = False, self._seconds > self._wire.silence_seconds
+        is_left = is_silent = False
+        would_be_heard = self._seconds > self._wire.silence_seconds
         while calls and (calls[0][0] <= now or not calls[0][2].left):
             _, received_bytes, call = calls.popleft()
+            is_left = is_left or bool(call.left)
             is_silent = is_silent or bool(call.left and received_bytes == self._wire.received_bytes)
             call.expire(Away(f"no confirm within {self._seconds:g} s"))
         self._expiry = self._loop.call_at(calls[0][0], self._expire) if calls else None
-        if is_silent and would_be_heard:
+        if is_left and self.is_blocked:
+            self._wire.give_up("it was blocked for too long with messages on their way")
+        elif is_silent and would_be_heard:
             self._wire.give_up("nothing came from it in time")
 
     async def _wait_for_outlet(self, exchange: str, call: Call, place: int) -> Outlet | None:
@@ -155,6 +163,15 @@ class Publisher:
         closing = asyncio.create_task(outlet.close(), context=Context())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+async def knock(wire: Wire) -> None:
+    """Have a broker that is blocked say so. It tells nobody before they publish, and thousands of messages would be on
+    their way by then; this one is for nobody. It says so before it closes the channel, or does not close it."""
+    channel = await wire.channel()
+    message = Message(exchange="", routing_key=_NOBODY, body=b"")
+    channel.write(published(channel.number, message, channel.frame_bytes_max), 2)
+    await channel.close()
 
 
 class _TooMany(Exception):

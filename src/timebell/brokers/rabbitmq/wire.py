@@ -36,6 +36,9 @@ _READ_BYTES: Final = 64 * 1024
 # What was sent only in part is copied for each part, so one write is not much more than a socket takes.
 _WRITE_BYTES: Final = 256 * 1024
 
+# To linger, for no time at all.
+_RESET: Final = Struct("ii").pack(1, 0)
+
 _frame_head: Final = Struct(">BHI").unpack_from
 
 # Looks at a frame of its channel, by its kind; False leaves it to pika.
@@ -52,8 +55,12 @@ class _Connection(AsyncioConnection):  # type: ignore[misc]
         super().__init__(parameters, custom_ioloop=asyncio.get_running_loop(), **callbacks)
 
     def give_up(self, reason: str) -> None:
-        """End it without a word to the other side."""
+        """End it without a word to the other side, and have nothing arrive there of what is still on its way: the
+        system would see to it that all is delivered, unless it is told to reset the connection."""
         if not self.is_closed and not (self._opened and self._transport is None):
+            if self._transport is not None:
+                with suppress(OSError):
+                    self._transport._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._terminate_stream(exceptions.AMQPConnectionError(reason))
 
     def emit(self, data: bytes, frames: int) -> None:
