@@ -151,6 +151,22 @@ PLANTED = [
         tests=_CRASHES,
     ),
     Planted(
+        name="fired-waits-for-a-held-row",
+        file="apps/scheduler/sql/count_fired.sql",
+        old="FOR UPDATE SKIP LOCKED",
+        new="FOR UPDATE",
+        why="A transaction that holds one request keeps everybody's from being counted, for five seconds and more.",
+        tests=_RECURRING,
+    ),
+    Planted(
+        name="held-row-never-counted",
+        file="apps/scheduler/handlers.py",
+        old="        return [(one.tenant, one.id) not in held for one in fired]",
+        new="        return [bool(held) or True for one in fired]",
+        why="What was published while somebody held its request is not counted.",
+        tests=_RECURRING,
+    ),
+    Planted(
         name="owed-request-pruned",
         file="apps/scheduler/sql/prune_requests.sql",
         old="NOT EXISTS (SELECT FROM timebell.jobs j WHERE j.tenant = :tenant::text AND j.id = l.job_id)",

@@ -14,7 +14,14 @@ import pytest
 from tests.apps.scheduler.support import DUE_QUEUE, HOUR, NOW, Desk, desk, message, take_in
 from tests.engine.support import Stage
 from timebell.apps.scheduler import intake, rows, service
-from timebell.apps.scheduler.intake import PATIENCE_SECONDS, PREFETCH, RECURRENCES_MAX, Consuming, IntakeLoop
+from timebell.apps.scheduler.intake import (
+    CANCELS_MAX,
+    PATIENCE_SECONDS,
+    PREFETCH,
+    RECURRENCES_MAX,
+    Consuming,
+    IntakeLoop,
+)
 from timebell.apps.scheduler.letters import (
     DROPPED,
     KEPT_BYTES_MAX,
@@ -26,7 +33,7 @@ from timebell.apps.scheduler.letters import (
 )
 from timebell.apps.scheduler.messages import BODY_BYTES_MAX
 from timebell.apps.scheduler.models import Poison
-from timebell.apps.scheduler.service import QUEUED, Scheduler
+from timebell.apps.scheduler.service import CANCELLED, QUEUED, Scheduler
 from timebell.apps.scheduler.topology import CANCELS, DEAD, REQUESTS
 from timebell.brokers import Message, Received
 from timebell.brokers.carrying import why_not_carried
@@ -454,3 +461,15 @@ async def test_recurrences_are_taken_in_a_few_at_a_time(scheduler_database: Test
         )
         assert len(await post.rows()) == count + 1
         assert stage.counts["COMMIT"] - before == 3
+
+
+async def test_cancels_are_taken_in_a_few_at_a_time(scheduler_database: TestDatabase) -> None:
+    """Whoever is cancelled first is held until the last is, and nothing can be counted for it meanwhile."""
+    stage = Stage()
+    async with desk(scheduler_database, gate=stage) as post:
+        count = 2 * CANCELS_MAX + 1
+        await post.send(*[request(f"{n}") for n in range(count)])
+        before = stage.counts["COMMIT"]
+        await post.cancel(*[f"{n}" for n in range(count)])
+        assert stage.counts["COMMIT"] - before == 3
+        assert post.counted(CANCELLED) == count

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
+import asyncpg
 import pytest
 
 from tests.apps.scheduler.support import DAY, HOUR, NOW, SECOND, Desk, desk
@@ -46,6 +50,34 @@ async def test_it_fires_as_often_as_it_says_and_is_done(post: Desk) -> None:
     (row,) = await post.rows()
     assert (row["number"], row["id"]) == (before["number"], "a")
     assert await post.status("a") == "done"
+
+
+@asynccontextmanager
+async def held(post: Desk, id: str) -> AsyncIterator[None]:
+    """Another transaction has the row of a request for as long as the block lasts."""
+    connection = await asyncpg.connect(post.database.admin_url, timeout=10)
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT FROM scheduler.requests WHERE id = $1 FOR UPDATE", id)
+            yield
+    finally:
+        await connection.close(timeout=10)
+
+
+async def test_nobody_is_counted_later_because_of_a_row_that_somebody_holds(post: Desk) -> None:
+    """What is held is counted when it is not any more, and its job does not wait for that for ever."""
+    for id in ("a", "b"):
+        await post.ask(id, rrule="FREQ=DAILY")
+    async with held(post, "a"):
+        async with asyncio.timeout(30):
+            await post.harness.run_due()
+        assert [(await post.get(id)).fired_count for id in ("a", "b")] == [0, 1]
+        assert sorted(id for id, _ in post.fired()) == ["a", "b"]
+    async with asyncio.timeout(30):
+        while (await post.get("a")).fired_count != 1:
+            pass
+    await post.run_to(NOW + DAY)
+    assert [(await post.get(id)).fired_count for id in ("a", "b")] == [2, 2]
 
 
 @pytest.mark.req("S-3.2")

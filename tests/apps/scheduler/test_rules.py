@@ -102,13 +102,17 @@ def test_a_start_is_a_whole_second_that_is_not_past() -> None:
     assert local_start(NOW, "Europe/Berlin") == datetime(2026, 3, 29, 11)
 
 
-@given(st.lists(st.sampled_from([ONCE, AGAIN, ScheduleCancel(id="a")]), max_size=60), st.integers(1, 5))
-def test_portions_are_the_whole_in_order(asked: list[Any], most: int) -> None:
-    parts = [asked[portion] for portion in portions(asked, most)]
+CANCEL = ScheduleCancel(id="a")
+
+
+@given(st.lists(st.sampled_from([ONCE, AGAIN, CANCEL]), max_size=60), st.integers(1, 5), st.integers(1, 5))
+def test_portions_are_the_whole_in_order(asked: list[Any], recurrences: int, cancels: int) -> None:
+    parts = [asked[portion] for portion in portions(asked, recurrences=recurrences, cancels=cancels)]
     assert [one for part in parts for one in part] == asked
-    assert all(part.count(AGAIN) <= most for part in parts)
+    most = {AGAIN: recurrences, CANCEL: cancels}
+    assert all(part.count(one) <= most[one] for part in parts for one in most)
     # None is smaller than it need be.
-    assert all(part.count(AGAIN) == most and later[0] == AGAIN for part, later in pairwise(parts))
+    assert all(part.count(later[0]) == most.get(later[0]) for part, later in pairwise(parts))
 
 
 @given(st.lists(st.text(max_size=5)))

@@ -40,6 +40,10 @@ LAG: Final = "fire_lag_seconds"
 _TELL_SECONDS: Final = 10.0
 # Until then its queue is held, if the broker is not back: nothing is tried in vain.
 _AWAY: Final = timedelta(seconds=1)
+# Between tries to count what was published while somebody holds its request; after five seconds its job is done, and so
+# many at most are still to be counted then.
+_COUNT_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 1.0, 1.0, 1.0)
+_LATE_MAX: Final = 10_000
 # A job is started once for each version of its row, and the first one is the second: it was written with the first.
 _FIRST_VERSION: Final = 2
 
@@ -88,6 +92,7 @@ class _Room:
         self._waiting = Gathering(self._fire, _end)
         self._count = Together(self._count_fired)
         self._going_on: set[asyncio.Task[None]] = set()
+        self._late_count = 0
 
     def fire(self, job: Job) -> asyncio.Future[Outcome | None]:
         outcome: asyncio.Future[Outcome | None] = self._loop.create_future()
@@ -179,17 +184,30 @@ class _Room:
         return Snooze(delay=again_after(due.fired_at - due.due_at), reason=f"{reason}: {told}"[:500])
 
     async def _note(self, attempt: _Attempt, due: Due) -> None:
-        """It is published and cannot be taken back: that it is not counted must not have it published again."""
+        """It is published and cannot be taken back: that it is not counted must not have it published again. Where
+        somebody holds its request for long, its job does not wait for that."""
         job = attempt.job
         is_repeated = job.attempt > 1 or job.version > _FIRST_VERSION
         fired = Fired(tenant=due.tenant, id=due.id, due_at=due.due_at, is_repeated=is_repeated)
+        at, is_late = 0, False
         try:
-            await self._count(fired)
+            while not await self._count(fired):
+                if at == len(_COUNT_PAUSES):
+                    if self._late_count >= _LATE_MAX:
+                        log.warning("what was published is not counted", tenant=fired.tenant, id=fired.id)
+                        break
+                    is_late = True
+                    self._late_count += 1
+                    _answer(attempt, _DONE)
+                await self._bell.clock.sleep(_COUNT_PAUSES[min(at, len(_COUNT_PAUSES) - 1)])
+                at += 1
         except DATABASE_ERRORS as error:
             log.warning("what was published could not be counted", tenant=fired.tenant, error=str(error))
         except BaseException:
             _end([attempt])
             raise
+        finally:
+            self._late_count -= is_late
         _answer(attempt, _DONE)
 
     async def _read(self, jobs: Sequence[Job]) -> Sequence[Row]:
@@ -204,7 +222,8 @@ class _Room:
         async with self._bell.database.connection() as session:
             return await self._store.read_fired(session, columns=columns)
 
-    async def _count_fired(self, fired: Sequence[Fired]) -> Sequence[None]:
+    async def _count_fired(self, fired: Sequence[Fired]) -> Sequence[bool]:
+        """Whether each was, or can be no more. What is not now, since its request is held, is tried again."""
         columns: Columns = {
             "tenants": [one.tenant for one in fired],
             "ids": [one.id for one in fired],
@@ -212,8 +231,9 @@ class _Room:
             "repeated": [one.is_repeated for one in fired],
         }
         async with self._bell.database.connection() as session:
-            await self._store.count_fired(session, columns=columns)
-        return [None] * len(fired)
+            rows = await self._store.count_fired(session, columns=columns)
+        held = {(row["tenant"], row["id"]) for row in rows}
+        return [(one.tenant, one.id) not in held for one in fired]
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         going_on = asyncio.create_task(work)

@@ -36,8 +36,9 @@ log = Logger("timebell.scheduler")
 
 BATCH: Final = 400
 PREFETCH: Final = 1_500
-# How many recurrences are planned in one transaction.
+# How many recurrences are planned in one transaction, and how many requests are cancelled.
 RECURRENCES_MAX: Final = 20
+CANCELS_MAX: Final = 50
 # How long what was taken is kept while the database is away, before it is given back for others.
 PATIENCE_SECONDS: Final = 60.0
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -181,7 +182,8 @@ class IntakeLoop:
         is_well = True
         try:
             for tenant, batch in batches.items():
-                for portion in portions([asked for _, asked in batch], RECURRENCES_MAX):
+                asked = [one for _, one in batch]
+                for portion in portions(asked, recurrences=RECURRENCES_MAX, cancels=CANCELS_MAX):
                     poisoned += await self._settle(intake, tenant, batch[portion])
         except _Away:
             is_well = False

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from timebell.apps.scheduler.models import Asked, Known, Misfire, ScheduleRequest
+from timebell.apps.scheduler.models import Asked, Known, Misfire, ScheduleCancel, ScheduleRequest
 from timebell.rules.localtime import zone
 
 Timing = tuple[datetime | None, str | None, str | None, datetime | None, str | None]
@@ -83,15 +83,18 @@ def catch_up_of(misfire: Misfire) -> dict[str, Any]:
             return {"catch_up": "all", "catch_up_max": 1}
 
 
-def portions(asked: Sequence[Asked], most: int) -> Iterator[slice]:
-    """Parts of a batch, in its order, each with so many recurrences at most: to plan one takes a while, and whoever
-    takes in many of them must not hold a transaction open for minutes."""
-    begin = count = 0
+def portions(asked: Sequence[Asked], *, recurrences: int, cancels: int) -> Iterator[slice]:
+    """Parts of a batch, in its order, each with so many recurrences and so many cancels at most: to plan or to end one
+    takes a while, and whoever takes in many of them must not hold a transaction open for minutes."""
+    begin = planned = ended = 0
     for at, one in enumerate(asked):
-        count += isinstance(one, ScheduleRequest) and one.recurrence is not None
-        if count > most:
+        is_cancel = isinstance(one, ScheduleCancel)
+        is_recurrence = isinstance(one, ScheduleRequest) and one.recurrence is not None
+        if planned + is_recurrence > recurrences or ended + is_cancel > cancels:
             yield slice(begin, at)
-            begin, count = at, 1
+            begin, planned, ended = at, 0, 0
+        planned += is_recurrence
+        ended += is_cancel
     yield slice(begin, len(asked))
 
 

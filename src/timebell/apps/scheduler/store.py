@@ -51,8 +51,9 @@ class SchedulerStore(Statements):
         """One row for each that is asked for, in that order."""
         return await self._run(session, "read_fired", **columns)
 
-    async def count_fired(self, session: Session, *, columns: Columns) -> None:
-        await self._run(session, "count_fired", **columns)
+    async def count_fired(self, session: Session, *, columns: Columns) -> Sequence[Row]:
+        """Answers with the requests that somebody else holds, for which nothing was counted."""
+        return await self._run(session, "count_fired", **columns)
 
     async def read_request(self, tx: Transaction, id: str) -> Row | None:
         rows = await self._run(tx.session, "read_request", tenant=tx.tenant, id=id)
