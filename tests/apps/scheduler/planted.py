@@ -12,6 +12,9 @@ _RULES = ("tests/apps/scheduler/test_rules.py",)
 _TAKING = ("tests/apps/scheduler/test_taking.py",)
 _INTAKE = ("tests/apps/scheduler/test_intake.py",)
 _FIRING = ("tests/apps/scheduler/test_firing.py",)
+_FIRING_BYTES = (
+    "tests/apps/scheduler/test_firing.py::test_what_is_read_and_published_together_is_bounded_by_its_bytes",
+)
 _RECURRING = ("tests/apps/scheduler/test_recurring.py",)
 _CANCELLING = ("tests/apps/scheduler/test_cancelling.py",)
 _CRASHES = ("tests/apps/scheduler/test_crashes.py",)
@@ -213,6 +216,22 @@ PLANTED = [
         new="if False:",
         why="Of two requests under one name the first may be written last, and count.",
         tests=("tests/apps/scheduler/test_intake.py",),
+    ),
+    Planted(
+        name="payloads-read-without-bound",
+        file="apps/scheduler/handlers.py",
+        old="bytes_max=READ_BYTES_MAX)",
+        new="bytes_max=100 * READ_BYTES_MAX)",
+        why="Hundreds of large payloads are in memory at once.",
+        tests=_FIRING_BYTES,
+    ),
+    Planted(
+        name="payloads-under-way-without-bound",
+        file="apps/scheduler/handlers.py",
+        old="                await self._load.room()\n",
+        new="",
+        why="Thousands of large messages that are due at once fill the memory of whoever publishes them.",
+        tests=_FIRING_BYTES,
     ),
     Planted(
         name="all-wait-for-one-confirm",

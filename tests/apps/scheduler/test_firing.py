@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -13,19 +14,20 @@ import pytest
 
 from tests.apps.scheduler.support import HOUR, NOW, Desk, app_on, desk, is_there, message
 from tests.daily import daily_seed
-from timebell.apps.scheduler import with_broker
+from timebell.apps.scheduler import handlers, with_broker
 from timebell.apps.scheduler.app import GAUGES
 from timebell.apps.scheduler.handlers import DUE, FAILURES
 from timebell.apps.scheduler.models import ScheduleRequest
 from timebell.apps.scheduler.service import Scheduler
+from timebell.apps.scheduler.store import Row, SchedulerStore
 from timebell.apps.scheduler.topology import topology
-from timebell.brokers import local
+from timebell.brokers import Heard, Message, local
 from timebell.brokers.local import LocalBroker
 from timebell.brokers.local_server import Fate, LocalServer
 from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine import Engine
-from timebell.kernel import Registry, Timebell
+from timebell.kernel import Registry, Session, Timebell
 from timebell.kernel.insights import Insights
 from timebell.server import opened_apps
 from timebell.testing import harness
@@ -171,6 +173,48 @@ async def test_nobody_waits_for_the_confirm_of_another(post: Desk, monkeypatch: 
     await is_there(post)
     await post.run_to(AT + timedelta(minutes=1))
     assert await post.status("slow") == "done"
+
+
+async def test_what_is_read_and_published_together_is_bounded_by_its_bytes(
+    scheduler_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many large messages are due at once."""
+    size, count = 10_000, 100
+    monkeypatch.setattr(handlers, "READ_BYTES_MAX", 5 * size)
+    monkeypatch.setattr(handlers, "UNDER_WAY_BYTES_MAX", 20 * size)
+    async with desk(scheduler_database, concurrency=2 * count) as post:
+        await post.send(
+            *[message("ScheduleRequest", f"{n:03}", at=AT, payload="x" * size) for n in range(count)],
+            message("ScheduleRequest", "without", at=AT),
+        )
+        read_bytes: list[int] = []
+        read_fired, publish = SchedulerStore.read_fired, post.broker.publish
+        under_way, most_under_way = 0, 0
+
+        async def reading(self: SchedulerStore, session: Session, **given: Any) -> Sequence[Row]:
+            rows = await read_fired(self, session, **given)
+            read_bytes.append(sum(len(row["payload"] or "") for row in rows))
+            return rows
+
+        async def publishing(messages: list[Message], heard: Heard) -> object:
+            nonlocal under_way, most_under_way
+            given = sum(len(one.body) for one in messages)
+            under_way += given
+            most_under_way = max(most_under_way, under_way)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            answers = await publish(messages, heard)
+            under_way -= given
+            return answers
+
+        monkeypatch.setattr(SchedulerStore, "read_fired", reading)
+        monkeypatch.setattr(post.broker, "publish", publishing)
+        await post.run_to(AT)
+        assert len(post.fired()) == count + 1
+        assert sum(read_bytes) == count * (size + 2)
+        assert 5 * size <= max(read_bytes) <= 6 * size
+        assert 5 * size <= most_under_way <= 27 * size
+        assert len(read_bytes) <= count // 5 + 5
 
 
 @pytest.mark.req("S-2.3")

@@ -38,6 +38,12 @@ DUE: Final = "jobs_due"
 FAILURES: Final = "publish_failures"
 LAG: Final = "fire_lag_seconds"
 _TELL_SECONDS: Final = 10.0
+# How many bytes of payloads are read in one statement, and how many are read and not yet answered for, about: each is
+# in memory several times while it is written to the broker.
+READ_BYTES_MAX: Final = 8 * 1024 * 1024
+UNDER_WAY_BYTES_MAX: Final = 16 * 1024 * 1024
+# Of what is less, nobody counts when each message is answered for; all of it counts until the last is.
+_LARGE_BYTES: Final = 1024 * 1024
 # Until then its queue is held, if the broker is not back: nothing is tried in vain.
 _AWAY: Final = timedelta(seconds=1)
 # Between tries to count what was published while somebody holds its request; after five seconds its job is done, and so
@@ -65,6 +71,25 @@ class _Attempt(NamedTuple):
     outcome: asyncio.Future[Outcome | None]
 
 
+class _Load:
+    """How much is under way to the broker. While it is much, nothing more is read."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes < UNDER_WAY_BYTES_MAX:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    async def room(self) -> None:
+        await self._room.wait()
+
+
 class Firing:
     """The handler. It holds the broker, and for each bell what its jobs share."""
 
@@ -90,6 +115,7 @@ class _Room:
         # Asked once: it asks the system each time whether this is still the same process.
         self._loop = asyncio.get_running_loop()
         self._waiting = Gathering(self._fire, _end)
+        self._load = _Load()
         self._count = Together(self._count_fired)
         self._going_on: set[asyncio.Task[None]] = set()
         self._late_count = 0
@@ -103,7 +129,23 @@ class _Room:
         return outcome
 
     async def _fire(self, attempts: Sequence[_Attempt]) -> None:
-        """Hand these to the broker; whoever comes next does not wait for its answers."""
+        """Hand these to the broker; whoever comes next does not wait for its answers, unless much is under way."""
+        left, most = list(attempts), len(attempts)
+        try:
+            while left:
+                await self._load.room()
+                some, left = left[:most], left[most:]
+                behind = await self._fire_some(some)
+                if behind:
+                    # These were measured in vain. About as many as went before will go the next time.
+                    most = 2 * (len(some) - len(behind))
+                    left = [*behind, *left]
+        except BaseException:
+            _end(left)
+            raise
+
+    async def _fire_some(self, attempts: Sequence[_Attempt]) -> Sequence[_Attempt]:
+        """Hand these to the broker, up to what may be read at once; answers with the others."""
         attempts = [attempt for attempt in attempts if not attempt.outcome.done()]
         try:
             rows = await self._read([attempt.job for attempt in attempts])
@@ -116,14 +158,17 @@ class _Room:
                 _answer(attempts[0], Snooze(delay=_AWAY, reason=f"{type(error).__name__}: {error}"[:500]))
             else:
                 _fail(attempts, error)
-            return
+            return ()
         except BaseException:
             _end(attempts)
             raise
         wanted: list[_Attempt] = []
         dues: list[Due] = []
+        behind: list[_Attempt] = []
         for attempt, row in zip(attempts, rows, strict=True):
-            if row["unwanted"] is not None:
+            if row["is_left"]:
+                behind.append(attempt)
+            elif row["unwanted"] is not None:
                 _answer(attempt, Cancel(row["unwanted"]))
             elif not attempt.outcome.done():
                 try:
@@ -135,14 +180,21 @@ class _Room:
                 else:
                     wanted.append(attempt)
         if wanted:
-            self._go_on(self._publish(wanted, dues))
+            sizes = [len(due.payload or "") for due in dues]
+            self._load.add(sum(sizes))
+            self._go_on(self._publish(wanted, dues, sizes))
+        return behind
 
-    async def _publish(self, attempts: Sequence[_Attempt], dues: Sequence[Due]) -> None:
+    async def _publish(self, attempts: Sequence[_Attempt], dues: Sequence[Due], sizes: list[int]) -> None:
         # The common answer is told here: a call more for each message would show.
         confirmed, lag = self._bell.tallies.counted[DUE], self._bell.tallies.spreads[LAG]
+        is_large = sum(sizes) >= _LARGE_BYTES
 
         def heard(place: int, published: Published) -> None:
             attempt, due = attempts[place], dues[place]
+            if is_large:
+                self._load.add(-sizes[place])
+                sizes[place] = 0
             if type(published) is not Confirmed:
                 _answer(attempt, self._not_published(due, published))
                 return
@@ -161,6 +213,8 @@ class _Room:
         except BaseException:
             _end(attempts)
             raise
+        finally:
+            self._load.add(-sum(sizes))
 
     def _not_published(self, due: Due, published: Published) -> Outcome:
         """It stays owed. What the broker is to blame for passes; what it will not have must wait for its operator."""
@@ -220,7 +274,7 @@ class _Room:
             "schedule_ids": [] if schedule_ids.count(None) == len(jobs) else schedule_ids,
         }
         async with self._bell.database.connection() as session:
-            return await self._store.read_fired(session, columns=columns)
+            return await self._store.read_fired(session, columns=columns, bytes_max=READ_BYTES_MAX)
 
     async def _count_fired(self, fired: Sequence[Fired]) -> Sequence[bool]:
         """Whether each was, or can be no more. What is not now, since its request is held, is tried again."""

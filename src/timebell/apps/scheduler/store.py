@@ -47,9 +47,9 @@ class SchedulerStore(Statements):
         rows = await self._run(tx.session, "insert_tombstones", tenant=tx.tenant, ids=ids, numbers=numbers)
         return int(rows[0]["inserted_count"])
 
-    async def read_fired(self, session: Session, *, columns: Columns) -> Sequence[Row]:
-        """One row for each that is asked for, in that order."""
-        return await self._run(session, "read_fired", **columns)
+    async def read_fired(self, session: Session, *, columns: Columns, bytes_max: int) -> Sequence[Row]:
+        """One row for each that is asked for, in that order. The first is never left for another time."""
+        return await self._run(session, "read_fired", bytes_max=bytes_max, **columns)
 
     async def count_fired(self, session: Session, *, columns: Columns) -> Sequence[Row]:
         """Answers with the requests that somebody else holds, for which nothing was counted."""
