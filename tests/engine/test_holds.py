@@ -157,6 +157,40 @@ async def test_what_a_visitor_holds_it_brings_back_itself(cluster: Cluster, owne
     assert len(order.jobs) == 20
 
 
+async def test_nodes_that_visit_each_other_leave_what_the_other_has_parked(
+    cluster: Cluster, owner: Owner
+) -> None:
+    """Each brings back what it runs itself and nothing else: a job that waits is written once, however long it does."""
+    order, others = Order(), Order()
+    one, other = await cluster.node([order.app()]), await cluster.node([others.app(kind="u.run", name="u")])
+    nodes = (one, other, one, other)
+    for node in nodes:
+        await node.engine.beat()
+    assert one.engine.node.slots() == other.engine.node.slots() == list(range(256))
+    one.bell.holds.hold("mail", AWAY)
+    await enqueue(one.bell, 40)
+    await enqueue(other.bell, 40, kind="u.run", queue="sms")
+    other.bell.holds.hold("sms", AWAY)
+    for node in nodes:
+        await node.run_due()
+    written = await owner.rows("SELECT id, xmin::text, lane FROM timebell.jobs ORDER BY id")
+    assert [row["lane"] for row in written] == [2] * 80
+    # A pause that ends has each of them look for what it may bring back.
+    for change in (pause, resume):
+        await change(one.bell, tenant="b")
+        for node in nodes:
+            cluster.clock.move(SECOND)
+            await node.engine.beat()
+            await node.run_due()
+    assert await owner.rows("SELECT id, xmin::text, lane FROM timebell.jobs ORDER BY id") == written
+    one.bell.holds.release("mail")
+    other.bell.holds.release("sms")
+    for node in nodes:
+        cluster.clock.move(SECOND)
+        await node.run_due()
+    assert (order.counts(), others.counts()) == ({("a", "mail"): 40}, {("a", "sms"): 40})
+
+
 async def test_a_pause_outlasts_a_hold_and_a_hold_a_pause(database_url: TestDatabase) -> None:
     order = Order()
     async with harness(database_url.url, [order.app()]) as h:

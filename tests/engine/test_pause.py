@@ -26,12 +26,12 @@ class Order:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
 
-    def app(self, mode: Any = "plain", **limits: Any) -> App:
+    def app(self, mode: Any = "plain", *, name: str = "t", kind: str = "t.run", **limits: Any) -> App:
         async def run(job: Job) -> None:
             self.jobs.append(job)
 
         queues = [Queue(name="mail", **limits), Queue(name="sms")]
-        return App(name="t", handlers={"t.run": Handler(run=run, mode=mode)}, queues=queues)
+        return App(name=name, handlers={kind: Handler(run=run, mode=mode)}, queues=queues)
 
     def counts(self) -> Counter[tuple[str, str]]:
         return Counter((job.tenant, job.queue) for job in self.jobs)
@@ -48,11 +48,17 @@ async def resume(bell: Timebell, queue: str = "mail", *, tenant: str = "a", ever
 
 
 async def enqueue(
-    bell: Timebell, number: int, *, tenant: str = "a", queue: str = "mail", **options: Any
+    bell: Timebell,
+    number: int,
+    *,
+    tenant: str = "a",
+    queue: str = "mail",
+    kind: str = "t.run",
+    **options: Any,
 ) -> None:
     async with bell.transaction(tenant=tenant) as tx:
         jobs = [
-            Enqueue(kind="t.run", payload={"number": each}, queue=queue, **options) for each in range(number)
+            Enqueue(kind=kind, payload={"number": each}, queue=queue, **options) for each in range(number)
         ]
         await bell.enqueue_many(tx, jobs)
 

@@ -23,6 +23,7 @@ BATCH = 500
 FIRST_ID = UUID(int=0)
 PLAN_MODES = ("force_generic_plan", "force_custom_plan")
 # How many places each statement looks up; the others look up a job for each of twenty ids, and its neighbours.
+_KINDS = {"visited_kinds": [None] * 256, "left_kinds": ["other.kind"]}
 LOOKUPS = {"read_due": 512, "read_next_due": 512, "unpark_jobs": 256}
 LOOKUPS_OF_OTHERS = 100
 PAGES_A_LOOKUP = 5
@@ -142,7 +143,7 @@ async def arguments_of(owner: Owner) -> dict[str, Mapping[str, object]]:
             **{name: fence[name] for name in ("slots", "epochs", "incarnation")},
             **visits,
         },
-        "unpark_jobs": {"slots": list(range(256)), "held": [], "per_slot": 4, "limit": 1000},
+        "unpark_jobs": {"slots": list(range(256)), "held": [], "per_slot": 4, "limit": 1000, **_KINDS},
         "read_next_due": {"after": NOW},
         "read_payload": {"id": one, "version": 1},
         "confirm_jobs": {"ids": ids, "versions": [1] * 20},

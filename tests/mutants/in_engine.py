@@ -317,6 +317,22 @@ PLANTED = [
         tests=_ENDS,
     ),
     Planted(
+        name="unparked-for-whoever-visits",
+        file="engine/sql/unpark_jobs.sql",
+        old="CASE WHEN w.kinds IS NULL THEN p.kind <> ALL(:left_kinds::text[])",
+        new="CASE WHEN w.kinds IS NULL THEN p.kind <> ALL(:left_kinds::text[]) OR true",
+        why="What a visitor holds is brought back by the owner of the slot, and parked again, with every beat.",
+        tests=("tests/engine/test_holds.py",),
+    ),
+    Planted(
+        name="unparked-for-the-owner",
+        file="engine/sql/unpark_jobs.sql",
+        old="ELSE strpos(w.kinds, chr(31) || p.kind || chr(31)) > 0 END",
+        new="ELSE true END",
+        why="What the owner of a slot holds is brought back by whoever visits it, and parked again.",
+        tests=("tests/engine/test_holds.py",),
+    ),
+    Planted(
         name="unparked-in-the-wrong-lane",
         file="engine/sql/unpark_jobs.sql",
         old="SET lane = CASE j.urgency WHEN 'critical' THEN 0 ELSE 1 END",

@@ -4,13 +4,13 @@ reader, and brought back in the order of its time."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 from timebell.db.pool import Session
 from timebell.engine.held import Entry, Held
 from timebell.engine.node import Node
-from timebell.engine.store import EngineStore
+from timebell.engine.store import EngineStore, kinds_as_text
 from timebell.kernel.bell import Timebell
 
 _UNPARK_MAX = 1_024
@@ -42,6 +42,7 @@ class Parking:
         self._on_left = on_left
         self._pauses: set[tuple[str, str]] = set()
         self._has_parked = True
+        self._visits: Mapping[int, frozenset[str]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything may have to wait at all."""
@@ -55,6 +56,12 @@ class Parking:
         """Look at the next occasion whether something can be brought back: slots or holds have changed."""
         self._has_parked = True
 
+    def visit(self, visits: Mapping[int, frozenset[str]]) -> None:
+        """The kinds that we come for to slots of others. It is told with every beat, and seldom of anything new."""
+        if visits != self._visits:
+            self._visits = visits
+            self.look()
+
     async def look_around(self, session: Session) -> None:
         """Learn the pauses, and bring back what waits for nothing any more."""
         pauses = await self._store.read_pauses(session)
@@ -67,11 +74,23 @@ class Parking:
         """Take parked jobs up again. Whoever asks for it meanwhile is not answered by these statements."""
         self._has_parked, is_over = False, False
         slots, held = self._node.slots(), list(self._holds.reasons)
+        visited = [
+            kinds_as_text(self._visits[slot])
+            if slot in self._visits and slot not in self._node.owned
+            else None
+            for slot in slots
+        ]
         per_slot, per_slot_max = _LOOK_PER_SLOT, min(_UNPARK_MAX, _LOOK_MAX // len(slots))
         try:
             for _ in range(_UNPARK_ROUNDS):
                 rows = await self._store.unpark_jobs(
-                    session, slots=slots, held=held, per_slot=per_slot, limit=_UNPARK_MAX
+                    session,
+                    slots=slots,
+                    held=held,
+                    visited_kinds=visited,
+                    left_kinds=sorted(self._node.left_kinds),
+                    per_slot=per_slot,
+                    limit=_UNPARK_MAX,
                 )
                 self._wakeups.hint((row["slot"], row["run_at"]) for row in rows if row["is_back"])
                 if not all(row["is_back"] for row in rows):

@@ -17,7 +17,7 @@ from timebell.db.pool import Row, Session
 from timebell.db.wakeup import Hints, merge
 from timebell.engine.held import Held, Position
 from timebell.engine.node import Node
-from timebell.engine.store import EngineStore
+from timebell.engine.store import EngineStore, kinds_as_text
 from timebell.engine.timekeeper import Timekeeper
 from timebell.engine.turns import CRITICAL, NORMAL, Pair
 
@@ -36,7 +36,6 @@ _IN_ORDER_SECONDS = 0.1
 # How long after its due instant a job may be committed and still be found by the next look behind the cursor.
 _BEHIND = timedelta(seconds=5)
 _EVERY_SLOT = -1
-_BETWEEN = "\x1f"
 _PASSED_OVER_MAX = 100
 _REST = 9
 _REST_SECONDS_MAX = 4.0
@@ -129,9 +128,7 @@ class Reader:
     def visit(self, visits: Mapping[int, frozenset[str]]) -> set[int]:
         """Read these kinds in slots of others, and no longer what was visited and is not among them; answers with
         the slots that are left."""
-        visited = {
-            slot: f"{_BETWEEN}{_BETWEEN.join(sorted(kinds))}{_BETWEEN}" for slot, kinds in visits.items()
-        }
+        visited = {slot: kinds_as_text(kinds) for slot, kinds in visits.items()}
         left = self._visited.keys() - visited.keys()
         self.drop(left)
         changed = [slot for slot, kinds in visited.items() if self._visited.get(slot) != kinds]

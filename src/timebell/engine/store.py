@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from uuid import UUID
@@ -16,7 +16,13 @@ from timebell.rules.suspicion import ALONE_FROM, CRASHES_MAX, STARTS_MAX, UNPROV
 
 # Whoever acts on slots of its own alone need not say that it visits none.
 _NO_VISITS: dict[str, object] = {"visited_slots": [], "visited_epochs": []}
+_BETWEEN = "\x1f"
 NOTHING_IN_USE: Mapping[str, int] = MappingProxyType({})
+
+
+def kinds_as_text(kinds: Iterable[str]) -> str:
+    """Many names in one text, as the statements take them that ask for other kinds in each slot."""
+    return f"{_BETWEEN}{_BETWEEN.join(sorted(kinds))}{_BETWEEN}"
 
 
 class EngineStore(Statements):
@@ -262,13 +268,17 @@ class EngineStore(Statements):
         limit: int,
         per_slot: int | None = None,
         held: Sequence[str] = (),
+        visited_kinds: Sequence[str | None] = (),
+        left_kinds: Sequence[str] = (),
     ) -> Sequence[Row]:
-        """What is in queues that the node itself holds stays where it is."""
+        """What is in queues that the node itself holds stays where it is; and so does what others run."""
         return await self._run(
             session,
             "unpark_jobs",
             slots=list(slots),
             held=list(held),
+            visited_kinds=list(visited_kinds),
+            left_kinds=list(left_kinds),
             per_slot=per_slot or limit,
             limit=limit,
         )

@@ -245,7 +245,7 @@ class Worker:
 
     def slots_visited(self, visits: Mapping[int, frozenset[str]]) -> None:
         self.held.drop_slots(self._reader.visit(visits))
-        self._parking.look()
+        self._parking.visit(visits)
         self.woken.set()
 
     def slots_lost(self) -> None:
