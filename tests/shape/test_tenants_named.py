@@ -76,6 +76,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "Figures about all that a server has, which only its operator sees.": {
         "kernel/count_dead": "dead_jobs",
         "kernel/count_due": "jobs",
+        "kernel/count_retrying": "jobs",
         "kernel/count_future": "jobs",
         "kernel/count_left": "jobs",
         "kernel/count_overdue": "jobs",

@@ -94,8 +94,9 @@ class Insights:
             if is_cut:
                 # The same share of every slot, so that one queue's backlog hides little of the others.
                 due = await self._store.count_due(session, slot_rows_max=_SLOT_ROWS_MAX, rows_max=COUNT_MAX)
+            retrying = await self._store.count_retrying(session, rows_max=COUNT_MAX)
             accuracy, counts = await self._count_beyond(session)
-        return [depth_of(row, is_cut, accuracy, counts) for row in due]
+        return [depth_of(row, is_cut, accuracy, counts, retrying) for row in due]
 
     async def _depth_of(self, tenant: str) -> list[QueueDepth]:
         """Along the index of the tenant's own jobs, because nobody's answer may depend on how much others owe."""
@@ -103,7 +104,8 @@ class Insights:
             rows = await self._store.count_unfinished(session, tenant=tenant, rows_max=COUNT_MAX + 1)
         is_cut = any(row["read_count"] > COUNT_MAX for row in rows)
         counts = {row["queue"]: row["future_count"] for row in rows}
-        return [depth_of(row, is_cut, "at_least" if is_cut else "exact", counts) for row in rows]
+        retrying = {row["queue"]: row["retrying_count"] for row in rows}
+        return [depth_of(row, is_cut, "at_least" if is_cut else "exact", counts, retrying) for row in rows]
 
     async def _count_beyond(self, session: Session) -> tuple[Accuracy, dict[str, int]]:
         """What is not due yet, by queue; where that is too much to count, an estimate of all unfinished."""

@@ -19,8 +19,9 @@ class QueueDepth:
 
     `due_count` waits to be started, `started_count` runs, `parked_count` is due but held back by a
     pause; `is_at_least` says that these three were counted only up to the bound.
-    `future_count` is not due yet, and `future_accuracy` says how far to trust it. `lateness_seconds` is how
-    long the job that has been due longest has waited, since `oldest_due_at`.
+    `future_count` is not due yet, and `future_accuracy` says how far to trust it. Among these are the `retrying_count`
+    that were due before and are tried again within two minutes; where much else is due by then, at least so many.
+    `lateness_seconds` is how long the job that has been due longest has waited, since `oldest_due_at`.
     """
 
     queue: str
@@ -32,6 +33,7 @@ class QueueDepth:
     future_accuracy: Accuracy
     oldest_due_at: datetime | None
     lateness_seconds: float
+    retrying_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

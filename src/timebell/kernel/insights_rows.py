@@ -23,7 +23,9 @@ from timebell.kernel.insights_records import (
 _LINE_FIELDS = tuple(field.name for field in fields(JobLine))
 
 
-def depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int]) -> QueueDepth:
+def depth_of(
+    row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int], retrying: dict[str, int]
+) -> QueueDepth:
     future = counts.get(row["queue"], 0)
     if accuracy == "estimate":
         future = max(0, future - row["due_count"] - row["started_count"] - row["parked_count"])
@@ -32,6 +34,7 @@ def depth_of(row: Row, is_cut: bool, accuracy: Accuracy, counts: dict[str, int])
         due_count=row["due_count"],
         started_count=row["started_count"],
         parked_count=row["parked_count"],
+        retrying_count=retrying.get(row["queue"], 0),
         is_at_least=is_cut,
         future_count=future,
         future_accuracy=accuracy,

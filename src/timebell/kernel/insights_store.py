@@ -47,6 +47,12 @@ class InsightsStore(Statements):
     async def count_due(self, session: Session, *, slot_rows_max: int, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "count_due", slot_rows_max=slot_rows_max, rows_max=rows_max)
 
+    async def count_retrying(self, session: Session, *, rows_max: int) -> dict[str, int]:
+        """By queue. Every slot and lane has the same share of the rows that are read."""
+        share = max(1, rows_max // (256 * 2))
+        rows = await self._run(session, "count_retrying", slot_rows_max=share, rows_max=rows_max)
+        return {row["queue"]: row["retrying_count"] for row in rows}
+
     async def count_left(self, session: Session, *, slot_rows_max: int, kinds_max: int) -> Sequence[Row]:
         return await self._run(session, "count_left", slot_rows_max=slot_rows_max, kinds_max=kinds_max)
 

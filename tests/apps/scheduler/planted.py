@@ -234,6 +234,14 @@ PLANTED = [
         tests=_FIRING_BYTES,
     ),
     Planted(
+        name="overdue-without-what-came-back",
+        file="apps/scheduler/app.py",
+        old="        return waiting + depth.retrying_count",
+        new="        return waiting",
+        why="Messages that no queue takes are not seen to be overdue.",
+        tests=_FIRING,
+    ),
+    Planted(
         name="all-wait-for-one-confirm",
         file="brokers/local.py",
         old="        self._left.discard(place)\n        self._tell(place)\n",

@@ -151,6 +151,16 @@ async def test_what_is_overdue_is_shown_while_nobody_publishes(post: Desk) -> No
     await is_there(post)
     await post.run_to(AT + timedelta(seconds=2))
     assert await shown() == {"jobs_pending": 1, "jobs_overdue": 0}
+    post.server.fate = lambda message: Fate(sort="return")
+    for minutes in (0, 1, 30):
+        await post.run_to(AT + HOUR + timedelta(minutes=minutes))
+        assert await shown() == {"jobs_pending": 1, "jobs_overdue": 1}, "what no queue takes is overdue too"
+    depths = await Insights(post.bell.database, post.clock).depth("default")
+    (depth,) = [one for one in depths if one.queue == "scheduler"]
+    assert (depth.future_count, depth.retrying_count) == (1, 1)
+    post.server.fate = lambda message: Fate()
+    await post.run_to(AT + 2 * HOUR)
+    assert await shown() == {"jobs_pending": 0, "jobs_overdue": 0}
 
 
 async def test_nobody_waits_for_the_confirm_of_another(post: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,11 @@ def _count(depths: Mapping[str, QueueDepth], *, is_overdue: bool) -> float | Non
     depth = depths.get(QUEUE)
     if depth is None:
         return None
-    overdue = depth.due_count + depth.parked_count
-    return overdue if is_overdue else overdue + depth.started_count + depth.future_count
+    waiting = depth.due_count + depth.parked_count
+    if is_overdue:
+        # What came back waits for its next try, and is as late as all else.
+        return waiting + depth.retrying_count
+    return waiting + depth.started_count + depth.future_count
 
 
 GAUGES: Final[Sequence[Gauge]] = (
