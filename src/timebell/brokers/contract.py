@@ -121,6 +121,10 @@ class Topology:
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[BrokerQueue, ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(each.name for each in self.exchanges), *(each.name for each in self.queues))
+
     def __add__(self, other: Topology) -> Topology:
         return Topology(
             exchanges=tuple(dict.fromkeys((*self.exchanges, *other.exchanges))),

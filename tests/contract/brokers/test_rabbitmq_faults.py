@@ -11,7 +11,7 @@ import pytest
 from pika import BasicProperties
 from pika.exceptions import UnroutableError
 
-from tests.contract.brokers.rabbit_server import RabbitServer
+from tests.contract.brokers.rabbit_server import PASSWORD, RabbitServer
 from tests.contract.brokers.rabbit_side import rabbit_side, until_line
 from tests.log_lines import kept_lines
 from timebell.brokers import UNREADABLE_HEADERS
@@ -249,7 +249,10 @@ async def test_what_a_blocked_broker_has_not_read_never_arrives(rabbit: RabbitSe
     """Whoever was told that it is away may have had it cancelled by the time that the broker reads again. The next
     connection knows that the broker is blocked before anything is sent over it."""
     async with rabbit_side(rabbit, is_alone=True) as side:
-        broker = RabbitBroker(rabbit.url(side.vhost), publish_seconds=1.0)
+        user = rabbit.new_user()
+        rights = rf"^{EXCHANGE}(\\..*)?$"
+        rabbit.grant(user, side.vhost, configure=rights, write=rights, read=rights)
+        broker = RabbitBroker(rabbit.url(side.vhost, user=user, password=PASSWORD), publish_seconds=1.0)
         try:
             await in_time(broker.open(TOPOLOGY))
             await publish_well(broker, [message(1)])

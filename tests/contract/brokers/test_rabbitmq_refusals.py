@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import shlex
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import trustme
 from tests.contract.brokers.rabbit_server import PASSWORD, RabbitServer
 from tests.contract.brokers.rabbit_side import rabbit_side, until_line
 from tests.log_lines import kept_lines
-from timebell.brokers.contract import Away, Confirmed, Refused
+from timebell.brokers.contract import Away, BrokerQueue, Confirmed, Exchange, Refused, Topology
 from timebell.brokers.rabbitmq import RabbitBroker
 from timebell.brokers.rabbitmq import broker as broker_module
 from timebell.errors import ConfigurationError
@@ -56,6 +58,51 @@ async def test_a_right_that_is_missing_is_told(rabbit: RabbitServer, case: Case)
             rabbit.grant(user, vhost, **case.rights)
         refusal = await refusal_of(rabbit.url(vhost, user=user, password=PASSWORD))
     assert all(part in refusal for part in (*case.said, user))
+
+
+DUES = Topology(
+    exchanges=(Exchange(name="timebell"),),
+    queues=(
+        BrokerQueue(name="timebell.requests", exchange="timebell", keys=("request",)),
+        BrokerQueue(name="shop.due+", exchange="timebell", keys=("due",)),
+    ),
+)
+
+
+@pytest.mark.parametrize("name", ["timebell.due", "shop.due+"])
+async def test_the_remedy_grants_what_is_needed_and_no_more(rabbit: RabbitServer, name: str) -> None:
+    """The rights that a refusal names are those with which everything goes, and nothing else does."""
+    requests, due = DUES.queues
+    topology = replace(DUES, queues=(requests, replace(due, name=name)))
+    with rabbit.shared():
+        vhost, user = rabbit.new_vhost(), rabbit.new_user()
+        url = rabbit.url(vhost, user=user, password=PASSWORD)
+        rabbit.grant(user, vhost, configure="^$", write="^$", read="^$")
+        refusal = await refusal_of(url, topology)
+        [rights] = re.findall(r"set_permissions -p \S+ \S+ ('.*')`", refusal)
+        configure, write, read = shlex.split(rights)
+        rabbit.grant(user, vhost, configure=_escaped(configure), write=_escaped(write), read=_escaped(read))
+        broker = RabbitBroker(url)
+        try:
+            await in_time(broker.open(topology))
+            sent = [message(n, exchange="timebell", key=key) for n, key in enumerate(("request", "due"))]
+            assert await publish(broker, sent) == [Confirmed()] * 2
+            for number, queue in enumerate(("timebell.requests", name)):
+                async with broker.intake(queue, prefetch=1, body_bytes_max=10) as intake:
+                    taken = await receive(intake, 1)
+                    assert numbers(taken) == [number]
+                    await in_time(intake.acknowledge(taken))
+            assert isinstance((await publish(broker, [message(1, exchange="amq.topic")]))[0], Refused)
+            for other in ("shop.dues", "shopXdue+", "timebells", "a.timebell"):
+                with pytest.raises(ConfigurationError, match="lacks a right"):
+                    await in_time(broker.open(Topology(exchanges=(Exchange(name=other),))))
+        finally:
+            await in_time(broker.close())
+
+
+def _escaped(pattern: str) -> str:
+    """As a text of Erlang."""
+    return pattern.replace("\\", "\\\\")
 
 
 async def test_the_right_to_take_is_asked_for_by_whoever_takes(rabbit: RabbitServer) -> None:
@@ -196,12 +243,12 @@ def tls_url(rabbit: RabbitServer, vhost: str, authority: str) -> str:
     return f"{plain.replace('amqp://', 'amqps://')}?cacertfile={authority}"
 
 
-async def refusal_of(url: str) -> str:
+async def refusal_of(url: str, topology: Topology = TOPOLOGY) -> str:
     """What whoever starts is told."""
     broker = RabbitBroker(url)
     try:
         with pytest.raises(ConfigurationError) as raised:
-            await in_time(broker.open(TOPOLOGY))
+            await in_time(broker.open(topology))
     finally:
         await in_time(broker.close())
     refusal = str(raised.value)

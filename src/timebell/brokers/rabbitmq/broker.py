@@ -101,7 +101,9 @@ class RabbitBroker:
     @asynccontextmanager
     async def intake(self, queue: str, *, prefetch: int, body_bytes_max: int) -> AsyncIterator[Intake]:
         self._check_open()
-        intake = RabbitIntake(queue, self._address, prefetch=prefetch, body_bytes_max=body_bytes_max)
+        intake = RabbitIntake(
+            queue, self._address, self._topology.names, prefetch=prefetch, body_bytes_max=body_bytes_max
+        )
         # One that cannot be published to now is not waited for.
         await self._taking.open(OPEN_SECONDS if self._publishing.wire is not None else 0)
         self._intakes.append(intake)

@@ -24,7 +24,8 @@ async def declare(wire: Wire, address: Address, topology: Topology) -> None:
         try:
             await channel.call(method, **arguments)
         except Closed as closed:
-            raise refused_declaration(address, closed, about) or Unreachable(closed.words) from closed
+            refusal = refused_declaration(address, closed, about, topology.names)
+            raise refusal or Unreachable(closed.words) from closed
 
     try:
         for exchange in topology.exchanges:

@@ -38,11 +38,14 @@ class RabbitIntake:
 
     _lives = count(1)
 
-    def __init__(self, queue: str, address: Address, *, prefetch: int, body_bytes_max: int) -> None:
+    def __init__(
+        self, queue: str, address: Address, names: Iterable[str], *, prefetch: int, body_bytes_max: int
+    ) -> None:
         if not 1 <= prefetch <= PREFETCH_MAX:
             raise ConfigurationError(f"prefetch: {prefetch} is not from 1 to {PREFETCH_MAX}")
         self.queue = queue
         self._address = address
+        self._names = names
         self._prefetch = prefetch
         self._body_bytes_max = body_bytes_max
         self._waiting: deque[Received] = deque()
@@ -178,7 +181,8 @@ class RabbitIntake:
                     f"broker_url: there is no queue {self.queue!r} ({closed.words}); declare it before taking from it"
                 ) from closed
             about = f"taking from the queue {self.queue!r}"
-            raise refused_declaration(self._address, closed, about) or Unreachable(closed.words) from closed
+            refusal = refused_declaration(self._address, closed, about, self._names)
+            raise refusal or Unreachable(closed.words) from closed
 
     def _remember(self, channel: Channel) -> None:
         self._channel = channel

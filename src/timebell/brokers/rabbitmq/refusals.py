@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import ssl
+from collections.abc import Iterable
 from typing import Final
 
 from timebell.brokers.rabbitmq.address import Address
@@ -16,6 +18,8 @@ NOT_ALLOWED: Final = 530
 
 # While a node starts, or has all that it takes.
 _PASSING: Final = re.compile(r"is down|limit|not available|timed? ?out", re.IGNORECASE)
+# What is named after us, as RabbitMQ reads patterns too.
+_OURS: Final = re.compile(r"timebell(\..*)?")
 _WORDS_CHARS_MAX: Final = 300
 
 
@@ -53,12 +57,15 @@ def refused_login(address: Address, closed: Closed) -> ConfigurationError | None
     )
 
 
-def refused_declaration(address: Address, closed: Closed, about: str) -> ConfigurationError | None:
-    """What a broker says to what we declare, `about` which it is; None if it may be otherwise soon."""
+def refused_declaration(
+    address: Address, closed: Closed, about: str, names: Iterable[str]
+) -> ConfigurationError | None:
+    """What a broker says to what we declare, `about` which it is; None if it may be otherwise soon. `names` are
+    those of all that we declare: whoever grants rights takes away those of before."""
     if closed.code == ACCESS_REFUSED:
         return ConfigurationError(
             f"broker_url: the user {_shown(address.user)} lacks a right that {about} needs ({closed.words}); grant it "
-            f"with {_grant(address)}"
+            f"with {_grant(address, names)}"
         )
     if closed.code == PRECONDITION_FAILED:
         return ConfigurationError(
@@ -84,9 +91,13 @@ def refused_certificate(error: ssl.SSLError) -> ConfigurationError:
     )
 
 
-def _grant(address: Address) -> str:
+def _grant(address: Address, names: Iterable[str] = ()) -> str:
+    """What we need and no more: to configure, write and read what has our name, and these."""
     vhost, user = _shown(address.vhost), _shown(address.user)
-    return f"`rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'`"
+    others = [re.escape(name) for name in dict.fromkeys(names) if not _OURS.fullmatch(name)]
+    pattern = f"^({'|'.join((_OURS.pattern, *others))})$" if others else f"^{_OURS.pattern}$"
+    rights = " ".join([shlex.quote(pattern)] * 3)
+    return f"`rabbitmqctl set_permissions -p {vhost} {user} {rights}`"
 
 
 def _shown(name: str) -> str:
