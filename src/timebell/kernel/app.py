@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from timebell.config import QueueSettings
-from timebell.errors import ConfigurationError, UnknownKind, UnknownQueue
+from timebell.errors import ConfigurationError, InvalidInput, UnknownKind, UnknownQueue
 from timebell.kernel.measures import Gauge, Measure
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
 from timebell.kernel.outcomes import Outcome, Refused
@@ -107,6 +107,7 @@ class App:
     comes in by itself, from a broker for example, until it is cancelled; one process runs it, or several do.
 
     `refuses` says of kinds why a tenant may not ask for them over HTTP, or None if it may; what is not named, all may.
+    Whoever may not ask for them may not revive a dead one with another payload either, by whatever door.
 
     `measures` and `gauges` are what it counts and shows beside the other metrics.
 
@@ -210,6 +211,16 @@ class Registry:
         """Why a tenant may not ask for jobs of a kind over HTTP; None if it may."""
         refuse = self.refuses.get(kind)
         return None if refuse is None else refuse(tenant)
+
+    def check_new_payload(self, kind: str | None, tenant: str) -> None:
+        """Refuse to revive a job with another payload if the tenant may not ask for one of its kind: it would be a job
+        that somebody made up."""
+        refusal = None if kind is None else self.refusal(kind, tenant)
+        if refusal is not None:
+            raise InvalidInput(
+                f"a job of the kind {kind} is revived with the payload that it has; leave this out ({refusal})",
+                field="payload",
+            )
 
 
 def _limited(queue: Queue, given: QueueSettings) -> Queue:

@@ -333,8 +333,8 @@ class Timebell:
     ) -> list[UUID]:
         """Bring dead jobs back, by id or by filter, at most `limit` and, where asked, at a capped rate.
 
-        A new `payload` is taken for a single id only. What it expires at stays. Answers with the ids that came
-        back.
+        A new `payload` is taken for a single id only, and not where its app says that the tenant may not ask for such
+        jobs. What it expires at stays. Answers with the ids that came back.
         """
         check_transaction(tx)
         filters = dead_filters(ids, kind, queue, fingerprint, limit)
@@ -342,6 +342,9 @@ class Timebell:
         check_between("per_second", per_second, 0.001, 100_000)
         if payload is not None and (ids is None or len(ids) != 1):
             raise InvalidInput("a new payload is taken for a single id only", field="payload")
+        if payload is not None and ids is not None:
+            kind = await self.store.read_dead_kind(tx.session, tenant=tx.tenant, id=ids[0])
+            self.registry.check_new_payload(kind, tx.tenant)
         rows = await self.store.revive_jobs(
             tx.session,
             tenant=tx.tenant,

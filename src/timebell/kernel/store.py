@@ -156,6 +156,10 @@ class Store(Statements):
     async def resume_queue(self, session: Session, *, queue: str, tenant: str) -> bool:
         return bool(await self._run(session, "resume_queue", queue=queue, tenant=tenant))
 
+    async def read_dead_kind(self, session: Session, *, tenant: str, id: UUID) -> str | None:
+        rows = await self._run(session, "read_dead_kind", tenant=tenant, id=id)
+        return rows[0]["kind"] if rows else None
+
     async def revive_jobs(self, session: Session, *, tenant: str, **filters: object) -> Sequence[Row]:
         return await self._run(session, "revive_jobs", tenant=tenant, **filters)
 

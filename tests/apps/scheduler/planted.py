@@ -242,6 +242,14 @@ PLANTED = [
         tests=_FIRING,
     ),
     Planted(
+        name="revived-as-something-else",
+        file="kernel/bell.py",
+        old="            self.registry.check_new_payload(kind, tx.tenant)\n",
+        new="",
+        why="A dead message is revived for a request that it does not belong to.",
+        tests=_FIRING,
+    ),
+    Planted(
         name="all-wait-for-one-confirm",
         file="brokers/local.py",
         old="        self._left.discard(place)\n        self._tell(place)\n",

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -27,6 +28,7 @@ from timebell.brokers.local_server import Fate, LocalServer
 from timebell.clock import Chance
 from timebell.db.pool import Database
 from timebell.engine import Engine
+from timebell.errors import InvalidInput
 from timebell.kernel import Registry, Session, Timebell
 from timebell.kernel.insights import Insights
 from timebell.server import opened_apps
@@ -130,6 +132,24 @@ async def test_a_job_that_somebody_made_up_dies_alone(post: Desk) -> None:
     assert [id for id, _ in post.fired()] == ["a"]
     (dead,) = await post.rows("SELECT error FROM timebell.dead_jobs")
     assert "does not say which occurrence" in dead["error"]
+
+
+async def test_what_died_is_not_revived_as_something_else(post: Desk) -> None:
+    """Its payload says which request it is for, and is not the operator's to change."""
+    await post.ask("a", at=AT)
+    await post.ask("b", at=AT + HOUR)
+    await post.rows("UPDATE timebell.jobs SET payload = '{}' WHERE payload->>'id' = 'a'")
+    await post.run_to(AT)
+    (dead,) = await post.rows("SELECT id FROM timebell.dead_jobs")
+    async with post.bell.transaction() as tx:
+        with pytest.raises(
+            InvalidInput, match=r"^payload: a job of the kind scheduler.fire is revived with the"
+        ):
+            await post.bell.revive(tx, ids=[dead["id"]], payload={"id": "b"})
+        assert await post.bell.revive(tx, ids=[UUID(int=1)], payload={"id": "b"}) == []
+    assert len(await post.rows("SELECT FROM timebell.dead_jobs")) == 1
+    async with post.bell.transaction() as tx:
+        assert len(await post.bell.revive(tx, ids=[dead["id"]])) == 1
 
 
 @pytest.mark.req("S-6.3")
