@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """Who calls, for whom, about what. `transaction` is there while a route other than GET runs."""
+    """Who calls, for whom, about what. `transaction` is there while a route other than GET runs, and `raw` is what was
+    sent to it, byte by byte."""
 
     surface: Surface
     caller: Caller
@@ -29,6 +30,7 @@ class Call:
     actor: UUID | None = None
     transaction: Transaction | None = None
     has_compared: bool = False
+    raw: bytes = b""
 
     @property
     def bell(self) -> Timebell:

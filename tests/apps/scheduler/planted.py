@@ -250,6 +250,14 @@ PLANTED = [
         tests=_FIRING,
     ),
     Planted(
+        name="numbers-rounded-over-http",
+        file="apps/scheduler/routes.py",
+        old="body.request(call.correlation_id, call.raw)",
+        new="body.request(call.correlation_id, b'')",
+        why="A payload comes back with other numbers than it came with.",
+        tests=_ROUTES,
+    ),
+    Planted(
         name="all-wait-for-one-confirm",
         file="brokers/local.py",
         old="        self._left.discard(place)\n        self._tell(place)\n",

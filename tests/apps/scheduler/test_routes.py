@@ -173,6 +173,36 @@ async def test_a_message_may_be_sent_as_it_is(door: Door) -> None:
     problem(await door.ask("POST", json={"type": "ScheduleCancel", **ONCE}), 422, "invalid_input")
 
 
+_NUMBERS = '{"price":0.12345678901234567890,"many":123456789012345678901234567890,"tiny":1e-400,"plain":1.5}'
+
+
+@pytest.mark.req("S-1.2")
+@pytest.mark.parametrize(
+    "payload", [_NUMBERS, f"[{_NUMBERS}]", "0.1000000000000000055511151231257827", "1e-400"]
+)
+async def test_numbers_are_kept_as_they_were_written_by_both_doors(door: Door, payload: str) -> None:
+    bodies = [f'{{"id": "{id}", "at": "{AT}", "payload": {payload}}}' for id in ("a", "b")]
+    response = await door.ask("POST", content=bodies[0], headers={"content-type": "application/json"})
+    assert response.status_code == 201
+    assert f'"payload":{payload}' in response.text
+    said = f'{{"type": "ScheduleRequest", {bodies[1][1:]}'.encode()
+    await door.post.send(Message(exchange="timebell", routing_key="schedule.request", body=said))
+    await door.post.run_to(NOW + HOUR)
+    published = [one.body.decode() for one in door.post.server.messages("timebell.due")]
+    assert [f'"payload":{payload}' in body for body in published] == [True, True]
+
+
+@pytest.mark.req("S-1.2")
+async def test_what_nobody_knows_is_refused_here_and_ignored_in_a_message(door: Door) -> None:
+    """Whoever calls hears of a slip at once. Who sends a message does not, and may be newer than whoever takes it."""
+    response = await door.ask("POST", json={**ONCE, "mode": "new"})
+    assert response.status_code == 422
+    assert [error["pointer"] for error in response.json()["errors"]] == ["/mode"]
+    await door.post.ask("b", at=AT, mode="new")
+    assert (await door.row("b"))["status"] == "pending"
+    assert door.post.letters() == []
+
+
 async def test_the_same_again_and_another_timing_are_200(door: Door) -> None:
     made = await door.create()
     again = await door.ask("POST", json=ONCE)
@@ -356,7 +386,7 @@ async def test_a_payload_comes_back_as_it_was(door: Door) -> None:
     text = '{"id": "p", "at": "2025-07-10T08:01:00Z", "payload": [1.10, 123456789012345678901234567890, "é", null]}'
     response = await door.ask("POST", content=text, headers={"content-type": "application/json"})
     assert response.status_code == 201, response.text
-    expected = '[1.1,123456789012345678901234567890,"é",null]'
+    expected = '[1.10,123456789012345678901234567890,"é",null]'
     assert f'"payload":{expected}' in response.text
     # As a service would have sent it.
     await door.post.ask("p", at="2025-07-10T08:01:00Z", payload=[1.10, 7])

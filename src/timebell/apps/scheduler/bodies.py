@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from timebell.apps.scheduler.messages import BODY_BYTES_MAX, LIMITS, REQUEST, TENANT_CHARS_MAX, read_instant
+from timebell.apps.scheduler.messages import (
+    BODY_BYTES_MAX,
+    LIMITS,
+    REQUEST,
+    TENANT_CHARS_MAX,
+    exact_payload,
+    read_instant,
+)
 from timebell.apps.scheduler.models import (
     ID_BYTES_MAX,
     MISFIRE,
@@ -19,7 +25,7 @@ from timebell.apps.scheduler.models import (
     ScheduleRequest,
     Status,
 )
-from timebell.errors import PayloadTooLarge
+from timebell.errors import InvalidInput, PayloadTooLarge
 from timebell.rules.localtime import NAME_CHARS_MAX
 from timebell.web import Input, Instant, Output, PageQuery, show_instant
 
@@ -76,9 +82,10 @@ class ScheduledJobInput(Input):
             raise ValueError("give at or rrule, one of them")
         return self
 
-    def request(self, correlation_id: str) -> ScheduleRequest:
-        """The same as a message would ask for. What is due once has no timezone, no start and no misfire."""
-        payload = _as_text(self.payload)
+    def request(self, correlation_id: str, raw: bytes) -> ScheduleRequest:
+        """The same as a message would ask for that has these bytes. What is due once has no timezone, no start and no
+        misfire."""
+        payload = _as_text(self.payload, raw)
         if self.rrule is None:
             return ScheduleRequest(id=self.id, due_at=self.at, payload=payload, correlation_id=correlation_id)
         return ScheduleRequest(
@@ -136,16 +143,15 @@ def _shown(instant: datetime | None) -> str | None:
     return None if instant is None else show_instant(instant)
 
 
-def _as_text(payload: Any) -> str | None:
+def _as_text(payload: Any, raw: bytes) -> str | None:
     if payload is None:
         return None
     try:
-        text = orjson.dumps(payload).decode()
-    except TypeError:
-        # A number of more than 64 bits.
-        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-    if len(text.encode()) > BODY_BYTES_MAX:
+        encoded = exact_payload(payload, raw)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidInput("it is nested too deeply; use at most 250 levels", field="payload") from None
+    if len(encoded) > BODY_BYTES_MAX:
         raise PayloadTooLarge(
             f"the limit is {BODY_BYTES_MAX} bytes; keep the data and send its id", field="payload"
         )
-    return text
+    return encoded.decode()

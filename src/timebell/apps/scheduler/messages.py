@@ -275,15 +275,25 @@ def _payload(fields: Fields, body: bytes) -> str | None:
     if payload is None:
         return None
     try:
-        encoded = orjson.dumps(payload)
-        if not _is_verbatim(encoded, body) and _LONG_NUMBER.search(body):
-            payload = json.loads(body, parse_int=_as_written, parse_float=_as_written)["payload"]
-            encoded = orjson.dumps(payload)
+        encoded = exact_payload(payload, body)
     except (TypeError, ValueError, RecursionError):
         _refuse("bad_payload", "payload: it is nested too deeply; use at most 250 levels")
     if b"\\u0000" in encoded and _NUL.search(encoded):
         _refuse("bad_payload", "payload: leave NUL characters out; they cannot be stored")
     return encoded.decode()
+
+
+def exact_payload(payload: Any, body: bytes) -> bytes:
+    """The payload that was read from a body as JSON again, with each of its numbers as it was written there."""
+    try:
+        encoded = orjson.dumps(payload)
+    except TypeError:
+        # A number of more than 64 bits.
+        encoded = b""
+    if encoded and (_is_verbatim(encoded, body) or not _LONG_NUMBER.search(body)):
+        return encoded
+    written = json.loads(body, parse_int=_as_written, parse_float=_as_written)
+    return orjson.dumps(written["payload"])
 
 
 def _is_verbatim(encoded: bytes, body: bytes) -> bool:

@@ -40,7 +40,7 @@ async def request_scheduled_job(call: Call, *, body: ScheduledJobInput) -> Answe
         message = "is not the tenant of this key; leave it out, or use a key of that tenant"
         error = FieldError(pointer="/tenant", code="invalid_input", message=message)
         raise Problem(422, "invalid_input", f"tenant: {message}", errors=[error])
-    scheduler, request = Scheduler(call.bell), body.request(call.correlation_id)
+    scheduler, request = Scheduler(call.bell), body.request(call.correlation_id, call.raw)
     taken = await _settled(call, lambda: scheduler.request_many(call.tx, [request]))
     if isinstance(taken, Poison):
         raise _refused(taken)
