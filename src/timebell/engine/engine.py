@@ -22,7 +22,8 @@ from timebell.engine.pruner import Pruner
 from timebell.engine.reader import Place
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
-from timebell.engine.worker import Worker
+from timebell.engine.worker import Only, Worker
+from timebell.errors import InvalidInput
 from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
 from timebell.logs import Logger
@@ -244,6 +245,36 @@ class Engine:
         self.worker.sweep()
         await self._pass_until_idle()
         return self._settled_count() - before
+
+    async def run_some(self, tenant: str, queue: str, most: int) -> int:
+        """Run at most so many of a tenant's jobs in a queue that are due now, those first that wait longest, and
+        nothing else. For who calls at times of their own; an engine that has been started needs nobody to call.
+
+        Answers with the number of jobs that were settled.
+        """
+        if self._running:
+            raise InvalidInput("this engine runs by itself; ask one that was not started", field="engine")
+        before = self._settled_count()
+        await self.beat()
+        await self.worker.look_around()
+        self.worker.sweep()
+        only = self.worker.only = Only(pair=(tenant, queue), left=0)
+        try:
+            # What is due is read a part at a time, and only then is it known what waits longest.
+            await self._pass_while_some(only)
+            only.left = most
+            await self._pass_while_some(only)
+        finally:
+            self.worker.only = None
+        return self._settled_count() - before
+
+    async def _pass_while_some(self, only: Only) -> None:
+        for _ in range(_PASSES_MAX):
+            left = only.left
+            is_busy = await self._pass(1.0)
+            is_over = not is_busy and self.worker.is_idle() and not self.worker.is_reading()
+            if is_over and only.left == left:
+                break
 
     async def run_next(self, upcoming: Upcoming) -> int:
         """The same at the next instant of an engine that attends: it looks only at what is known to be due there.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from timebell.db.pool import Session
@@ -43,8 +44,18 @@ _FLUSHES_MAX = 2
 _PARKS_MAX = 4
 
 
+@dataclass(slots=True)
+class Only:
+    """Nothing may start but jobs of one tenant in one queue, and so many of them."""
+
+    pair: tuple[str, str]
+    left: int
+
+
 class Worker:
     """One node's worker."""
+
+    only: Only | None = None
 
     def __init__(self, bell: Timebell, node: Node, store: EngineStore, timekeeper: Timekeeper) -> None:
         settings = bell.settings
@@ -149,11 +160,15 @@ class Worker:
 
     def _begin_jobs(self, now: datetime) -> None:
         room = min(self._concurrency - len(self.attempts) - self._starter.marking_count, self._batch)
+        if self.only is not None:
+            room = min(room, self.only.left)
         if room <= 0 or len(self._settler) > 4 * self._batch:
             return
         parking = self._parking
-        admit = self._admit if parking else self._starter.admit
+        admit = self._admit if parking or self.only is not None else self._starter.admit
         chosen = self.held.choose(room, self._limits.budgets(now), admit, self._places)
+        if self.only is not None:
+            self.only.left -= len(chosen)
         self._stall.note(has_begun=bool(chosen), is_busy=self._is_starting())
         parked = [entry for entry in chosen if parking.is_for(entry)] if parking else []
         if parked:
@@ -165,6 +180,8 @@ class Worker:
 
     def _admit(self, entry: Entry) -> bool:
         """What must wait needs no place to run: it is chosen to be parked."""
+        if self.only is not None and entry.pair != self.only.pair:
+            return False
         if self._parking.is_for(entry):
             return self.background.is_free("park", _PARKS_MAX)
         return self._starter.admit(entry)
@@ -345,6 +362,10 @@ class Worker:
     def sweep(self) -> None:
         """Look for what is due now instead of at the next sweep."""
         self._reader.sweep_now()
+
+    def is_reading(self) -> bool:
+        """Whether another pass would look for what is due."""
+        return self._reader.has_work()
 
     def has_work(self) -> bool:
         """Whether another pass would read, begin or write something now."""

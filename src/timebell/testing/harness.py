@@ -30,6 +30,10 @@ class Harness:
         """Run everything that is due at this instant; answers with how many attempts were settled."""
         return await self.engine.run_due()
 
+    async def run_some(self, tenant: str, queue: str, most: int) -> int:
+        """Run at most so many of a tenant's jobs in a queue that are due at this instant, and nothing else."""
+        return await self.engine.run_some(tenant, queue, most)
+
     async def advance(self, by: timedelta | None = None, *, to: datetime | None = None) -> int:
         """Move the clock, stopping at every instant at which something is due, and run it there.
 
