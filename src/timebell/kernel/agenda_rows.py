@@ -122,8 +122,8 @@ SKIPPED = {
 }
 # The parameters of `forget_cut_off.sql` for each field of a row.
 CUT_OFF_ENDS = {"subjects": "subject", "steps": "step", "due_ats": "due_at"}
-# The parameters of `begin_steps.sql` for the fields of a form.
-_FORM = ("steps", "kinds", "queues", "guards", "priorities", "urgencies", "max_attempts", "step_orders")
+# The parameters of `begin_steps.sql` for the fields of a form, but for the name of the step.
+_FORM = ("kinds", "queues", "guards", "priorities", "urgencies", "max_attempts", "step_orders")
 UNTOLD = AgendaDiff(revision=1)
 
 
@@ -132,7 +132,7 @@ def about(agenda: StatedAgenda) -> dict[str, Any]:
 
 
 def begun_columns(begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]]) -> Columns:
-    forms: dict[StepForm, int] = {}
+    forms: dict[tuple[Any, ...], int] = {}
     contents = [content_of(step) for _, step, _ in begun]
     columns: Columns = {
         "ids": [id for _, _, id in begun],
@@ -142,7 +142,8 @@ def begun_columns(begun: Sequence[tuple[StatedAgenda, OwedStep, UUID]]) -> Colum
         "due_ats": [step.due_at for _, step, _ in begun],
         "expires_ats": [step.expires_at for _, step, _ in begun],
         "payloads": [content.payload.text for content in contents],
-        "forms": [forms.setdefault(content.form, len(forms) + 1) for content in contents],
+        "steps": [content.form.step for content in contents],
+        "forms": [forms.setdefault(content.form[1:], len(forms) + 1) for content in contents],
     }
     shorten(columns, alike=["tenants"], absent=["correlation_ids", "expires_ats"])
     for place, parameter in enumerate(_FORM):
@@ -212,7 +213,12 @@ def diff_of(revision: int, change: Reconciled, added: Mapping[str, UUID], reason
     return AgendaDiff(
         revision=revision,
         kept=tuple(
-            StepChange(key=step.key, due_at=step.due_at, job_id=old.job_id)
+            StepChange(
+                key=step.key,
+                due_at=step.due_at,
+                job_id=old.job_id,
+                was_due_at=None if old.due_at == step.due_at else old.due_at,
+            )
             for step, old in (*change.kept, *change.changed)
         ),
         moved=tuple(

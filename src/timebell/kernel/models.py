@@ -359,6 +359,8 @@ class StepChange:
 class AgendaDiff:
     """The answer to setting an agenda.
 
+    `kept` also has steps that are owed once and run already, whose time would have moved: `was_due_at` is the one that
+    they run for.
     `too_late` lists steps that were running while they stopped being owed; what they do cannot be taken back.
     `done` lists stated steps that came to an end before and are not owed again; the reason is the state in which they
     ended. `cut_off` lists stated steps that were running as they stopped being owed, did not come to an end, and are
