@@ -78,6 +78,7 @@ def test_http_is_measured_beside_plain_fastapi() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("enrol", "--bookings", "2000"),
         ("http", "--requests", "4000"),
         ("plan", "--schedules", "4000", "--due", "4000"),
         ("suggest", "--requests", "150"),
@@ -213,3 +214,15 @@ def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
         part = answer[name]
         assert isinstance(part, dict)
         assert part["occurrences"] >= 60
+
+
+@pytest.mark.slow
+def test_enrolling_is_measured_beside_a_bare_insert_of_the_same_rows() -> None:
+    answer = bench("enrol", "--bookings", "300")
+    assert (answer["bench"], answer["bookings"], answer["steps"]) == ("enrol", 300, 8)
+    for side in ("timebell", "raw", "one_by_one"):
+        costs = answer[side]
+        assert isinstance(costs, dict)
+        assert costs["per_s"] > 0
+        assert costs["client_us"] > 0
+    assert isinstance(answer["ratio"], float)

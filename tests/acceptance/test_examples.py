@@ -112,13 +112,13 @@ def paste(lines: str, process: Process) -> list[Any]:
     return [json.loads(line) for line in shell(script)]
 
 
-def shell(script: str) -> list[str]:
+def shell(script: str, *, seconds: float = 60) -> list[str]:
     """The lines that are printed by what somebody pastes."""
     done = subprocess.run(
         ["/bin/sh", "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=seconds,
         env=clean_environment(),
         check=True,
     )

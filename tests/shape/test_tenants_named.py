@@ -38,6 +38,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "A node looks for what is due, paused or old of all tenants.": {
         "apps/scheduler/read_next_tenant": "requests",
+        "apps/sequences/read_next_tenant": "messages",
         "engine/claim_schedules": "schedules",
         "engine/prune_agendas": "agendas",
         "engine/prune_dead_jobs": "dead_jobs dead_jobs",

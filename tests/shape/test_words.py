@@ -68,6 +68,11 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
         for place in ("bodies.py", "migrations/")
         for name in ("next_run_at", "tz")
     ),
+    *(
+        (f"src/timebell/apps/sequences/{place}", name, "the source's own name for it, which clients know")
+        for place in ("answers.py", "migrations/")
+        for name in ("organization", "scheduled_for", "tz")
+    ),
     ("src/timebell/client/dedupe.py", "dedupe", "the name that receivers know it by"),
     ("src/timebell/client/dedupe.py", "scheduled_for", "as it stands in the message"),
     ("src/timebell/client/people.py", "task", "a task is a to-do there"),
@@ -75,6 +80,19 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/timebell/client/people.py", "tz", "the source's own name for it, which clients know"),
     ("src/timebell/client/scheduler.py", "tz", "as it stands in the message"),
     ("src/timebell/client/scheduler.py", "next_run_at", "the source's own name for it, which clients know"),
+    (
+        "src/timebell/client/sequence_records.py",
+        "scheduled_for",
+        "the source's own name for it, which clients know",
+    ),
+    *(
+        (
+            f"src/timebell/apps/sequences/{place}",
+            "scheduled_for",
+            "the source's own name for it, which clients know",
+        )
+        for place in ("preview_bodies.py", "seeing_bodies.py")
+    ),
     ("src/timebell/rules/", "cron", "the name of a syntax for recurrences"),
 )
 

@@ -78,7 +78,12 @@ OTHERS: dict[str, Any] = {
     "previous_secret_keys": (),
     "public_url": None,
     "origins": (),
-    "apps": ("timebell.apps.reminders", "timebell.apps.meetings", "timebell.apps.scheduler"),
+    "apps": (
+        "timebell.apps.reminders",
+        "timebell.apps.meetings",
+        "timebell.apps.scheduler",
+        "timebell.apps.sequences",
+    ),
     "broker_url": None,
     "broker_tenant": "default",
     "broker_trusts_tenant": False,

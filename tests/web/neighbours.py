@@ -48,7 +48,14 @@ TABLES = """
 _NAMES = {"id", "key", "subject", "external_id", "address"}
 _NUMBERS = {"number"}
 # Of these a tenant has one row, or one for each queue.
-_ONE_OF_A_TENANT = {"queue_pauses", "tenants", "policies", "meeting_settings", "template_moves"}
+_ONE_OF_A_TENANT = {
+    "queue_pauses",
+    "tenants",
+    "policies",
+    "meeting_settings",
+    "template_moves",
+    "booking_settings",
+}
 _CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|pg_advisory\w*|pg_logical_emit_message)\b")
 
 

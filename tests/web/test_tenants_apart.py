@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -136,14 +136,47 @@ async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
     # What an app takes for an example makes one of what it serves.
     for route in site.routes:
         if route.path.startswith("/api/") and route.status == 201 and route.example:
+            async with site.bell.transaction() as tx:
+                for named in _templates_in(route.example):
+                    await notify.templates.save(tx, replace(TEMPLATE, key=named))
             path = _IN_PATH.sub(lambda match: found[match.string[: match.start()].rstrip("/")], route.path)
             found[route.path] = (await made(path, _secret(route.example, person), actor=person))["id"]
+    if "/api/bookings" in found:
+        found |= await _messages_of(site, found["/api/bookings"], found["/api/sequences"])
+        found["/api/contacts"] = person
     return found, person
+
+
+async def _messages_of(site: Site, booking: str, sequence: str) -> dict[str, str]:
+    """A message of B's, and a version that was applied to whoever gets it."""
+    once = {"idempotency-key": str(_IDS.new())}
+    confirmed = await site.post(f"/api/bookings/{booking}/confirm", key=B, headers=once)
+    assert confirmed.is_success, confirmed.text
+    applied = await site.ask("PATCH", f"/api/sequences/{sequence}?apply=true", key=B, json={"active": True})
+    return {
+        "/api/messages": str(await site.tables.value("SELECT id FROM sequences.messages LIMIT 1")),
+        "/api/sequences/{id}/applications": applied.json()["application"]["id"],
+    }
+
+
+def _templates_in(example: object) -> Iterator[str]:
+    """The templates that an example names, wherever it does."""
+    if isinstance(example, Mapping):
+        for name, value in example.items():
+            yield from [value] if name == "templateId" else _templates_in(value)
+    elif isinstance(example, list):
+        for value in example:
+            yield from _templates_in(value)
 
 
 def _secret(example: Mapping[str, Any], person: str) -> dict[str, Any]:
     """What an example shows, as B has it: about something secret, and with people who are there."""
-    own = {"title": "A secret of B", "participants": [person]}
+    own = {
+        "title": "A secret of B",
+        "eventName": "A secret of B",
+        "participants": [person],
+        "contactId": person,
+    }
     return {**example, **{name: value for name, value in own.items() if name in example}}
 
 
@@ -217,7 +250,10 @@ async def test_nothing_of_anothers_is_changed_and_its_owner_sees_it(neighbours: 
             }
             response = await neighbours.ask(route, values, key=B, actor=neighbours.person_of_b)
             assert response.status_code == 200, f"{route.path}: {response.text}"
-            seen[route.path] = response.json()
+            # A calendar is no JSON.
+            seen[route.path] = (
+                response.json() if "json" in response.headers["content-type"] else response.text
+            )
         return seen
 
     before = await seen_by_b()

@@ -46,11 +46,11 @@ class Ground:
     admin_url: str
     server_pid: int
 
-    async def open(self, app: App = NO_OPS) -> Timebell:
+    async def open(self, *apps: App) -> Timebell:
         settings = Settings(concurrency=1_000, node_name="bench")
         bell = Timebell(
             await Database.open(self.url, size=settings.pool_size),
-            registry=Registry([app]),
+            registry=Registry(apps or [NO_OPS]),
             settings=settings,
         )
         await bell.declare()

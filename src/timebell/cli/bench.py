@@ -11,6 +11,7 @@ import click
 from timebell.bench.bars import missed
 from timebell.bench.drain import drain as measure_drain
 from timebell.bench.enqueue import enqueue as measure_enqueue
+from timebell.bench.enrol import enrol as measure_enrol
 from timebell.bench.following import following as measure_following
 from timebell.bench.ground import MODES
 from timebell.bench.http import http as measure_http
@@ -96,6 +97,17 @@ def drain(as_json: bool, **what: Any) -> None:
 def enqueue(as_json: bool, **what: Any) -> None:
     """Jobs written a second in bulk by one process, and by a bare insert."""
     _show(measure_enqueue(**what), as_json)
+
+
+@bench.command(short_help="Messages of sequences scheduled a second.")
+@click.option("--bookings", default=10_000, show_default=True, type=click.IntRange(1, 1_000_000))
+@_data
+@_check
+@_json
+def enrol(as_json: bool, check: bool, **what: Any) -> None:
+    """Messages that one process schedules a second for bookings that come, and a bare insert of the same rows."""
+    _expect_nobody()
+    _show(measure_enrol(**what), as_json, check)
 
 
 @bench.command(short_help="Jobs written a second over HTTP.")

@@ -132,10 +132,12 @@ class Caller:
 
 def content_of(response: httpx2.Response) -> Any:
     """What was answered, or the refusal raised."""
+    content: Any = None
     try:
         content = orjson.loads(response.content) if response.content else None
     except orjson.JSONDecodeError:
-        content = None
+        if response.headers.get("content-type", "").startswith("text/calendar"):
+            content = response.text
     if not response.is_success:
         # What stands between here and the server has errors of its own, and other words for them.
         told = content if isinstance(content, dict) else {"detail": response.text[:200]}

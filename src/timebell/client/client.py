@@ -12,6 +12,7 @@ from timebell.client.calling import Caller
 from timebell.client.people import Person
 from timebell.client.resources import Jobs, Recipients, SandboxClock, Schedules
 from timebell.client.scheduler import Scheduler
+from timebell.client.sequences import Bookings, Messages, Sequences
 from timebell.clock import Chance, Clock, SystemClock
 from timebell.errors import InvalidInput
 from timebell.version import __version__
@@ -56,6 +57,9 @@ class Client:
         self.schedules = Schedules(self._caller)
         self.recipients = Recipients(self._caller)
         self.scheduler = Scheduler(self._caller)
+        self.sequences = Sequences(self._caller)
+        self.bookings = Bookings(self._caller)
+        self.messages = Messages(self._caller)
         self.clock = SandboxClock(self._caller)
 
     def person(self, id: UUID | None = None) -> Person:

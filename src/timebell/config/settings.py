@@ -37,7 +37,12 @@ from timebell.errors import ConfigurationError
 Source = Literal["default", "file", "environment", "argument"]
 
 # Those that come with Timebell. One that was taken away is not missed as long as nobody names it.
-DEFAULT_APPS: Final = ("timebell.apps.reminders", "timebell.apps.meetings", "timebell.apps.scheduler")
+DEFAULT_APPS: Final = (
+    "timebell.apps.reminders",
+    "timebell.apps.meetings",
+    "timebell.apps.scheduler",
+    "timebell.apps.sequences",
+)
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 

@@ -29,9 +29,10 @@ from timebell.notify.provider import (
     Unavailable,
     Uncertain,
 )
+from timebell.notify.routing import channels_for
 from timebell.notify.service import Notify
 from timebell.notify.telling import Told
-from timebell.notify.template_models import Template, TemplateDraft, Text, Variable
+from timebell.notify.template_models import Rendered, Template, TemplateDraft, Text, Variable
 
 __all__ = [
     "Address",
@@ -51,6 +52,7 @@ __all__ = [
     "QuietHours",
     "Recipient",
     "Rejected",
+    "Rendered",
     "Report",
     "Reporter",
     "Route",
@@ -65,5 +67,6 @@ __all__ = [
     "Uncertain",
     "Variable",
     "WhyNot",
+    "channels_for",
     "notify_app",
 ]

@@ -67,6 +67,12 @@ def legs_of(route: Route, recipient: Recipient) -> tuple[Leg, ...]:
     return tuple(legs)
 
 
+def channels_for(route: Route, recipient: Recipient) -> tuple[Channel, ...]:
+    """The channels that can reach a recipient along the first leg of a route, the one that is tried first first."""
+    leg = next((leg for leg in legs_of(route, recipient) if leg.name == FIRST), None)
+    return () if leg is None else tuple(dict.fromkeys(each.channel for each in leg.candidates))
+
+
 def leg_named(channel: Channel, route: Route) -> str:
     """The leg that a delivery on a channel belongs to."""
     return channel if channel in route.also else FIRST

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True, kw_only=True)
 class Call:
     """Who calls, for whom, about what. `transaction` is there while a route other than GET runs, and `raw` is what was
-    sent to it, byte by byte."""
+    sent to it, byte by byte. Of what is done where it `is_dry_run` nothing is kept."""
 
     surface: Surface
     caller: Caller
@@ -31,6 +31,7 @@ class Call:
     transaction: Transaction | None = None
     has_compared: bool = False
     raw: bytes = b""
+    is_dry_run: bool = False
 
     @property
     def bell(self) -> Timebell:

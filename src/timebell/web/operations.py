@@ -99,7 +99,7 @@ class Operation:
     async def _change(self, request: Request, call: Call, given: dict[str, Any]) -> Response:
         route = self._route
         raw = call.raw = await read_bytes(request, self._bytes_max)
-        is_dry = route.plans and _is_dry(request)
+        is_dry = call.is_dry_run = route.plans and _is_dry(request)
         key = None if route.idempotency == "none" else request.headers.get("idempotency-key")
         if key is None and route.idempotency == "required" and not is_dry:
             raise Problem(

@@ -1,0 +1,458 @@
+"""Faults in sequences. They go with the app."""
+
+from __future__ import annotations
+
+from tests.mutants.planted import Planted
+
+_PREVIEWING = ("tests/apps/sequences/test_previewing.py",)
+_EXPLAINING = ("tests/apps/sequences/test_explaining.py",)
+_CALENDAR = ("tests/apps/sequences/test_calendar.py",)
+_CLIENT = ("tests/apps/sequences/test_client.py",)
+_NEIGHBOURS = ("tests/apps/sequences/test_neighbours.py",)
+
+_APPLYING = ("tests/apps/sequences/test_applying.py",)
+_OPERATIONS = ("tests/apps/sequences/test_source_operations.py",)
+_LISTS = ("tests/apps/sequences/test_lists.py",)
+
+_TWIN = ("tests/apps/sequences/test_tenants.py::test_nothing_crosses_between_tenants_with_the_same_ids",)
+_SETTLED = ("tests/apps/sequences/test_tenants.py::test_what_is_sent_and_written_down_is_of_its_tenant",)
+_RACE = ("tests/apps/sequences/test_races.py::test_what_is_on_its_way_is_sent_or_cancelled",)
+_BOOKINGS = ("tests/apps/sequences/test_bookings.py",)
+_ERASED = ("tests/apps/sequences/test_races.py::test_nothing_is_owed_to_who_is_erased_meanwhile",)
+_SLIPS = ("tests/apps/sequences/test_races.py::test_nobody_slips_through_while_a_version_is_applied",)
+_AT_ONCE = (
+    "tests/apps/sequences/test_races.py::test_the_same_event_at_once_is_one_message_for_each_step",
+    "tests/apps/sequences/test_races.py::test_two_first_events_at_once_both_count",
+)
+_TWICE = ("tests/apps/sequences/test_bookings.py::test_the_same_event_twice_is_one_message",)
+_MOVED = ("tests/apps/sequences/test_races.py::test_what_is_on_its_way_is_sent_or_moved",)
+_WHOLE = ("tests/apps/sequences/test_whole.py::test_what_is_pending_is_always_the_plan",)
+_BOTH = (
+    "tests/apps/sequences/test_bookings.py",
+    "tests/apps/sequences/test_whole.py::test_what_is_pending_is_always_the_plan",
+)
+_INSTALL = "tests/apps/sequences/test_install.py"
+
+PLANTED = [
+    Planted(
+        name="preview-measured-at-the-wrong-time",
+        file="apps/sequences/previewing.py",
+        old="    subject = replace(question.subject, dates_at=event_at)\n",
+        new="    subject = question.subject\n",
+        why="A preview for the first of March would count the days from today.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-with-the-status-before-the-event",
+        file="apps/sequences/previewing.py",
+        old="if not subject.is_booking or question.keeps_status:",
+        new="if subject.subject:",
+        why="What is for confirmed bookings would be shown as refused, although the event confirms.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-shows-what-is-past",
+        file="apps/sequences/previewing.py",
+        old='        reason = "past"\n',
+        new="        reason = None\n",
+        why="A message that is never sent would be shown as scheduled.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-past-by-the-wrong-clock",
+        file="apps/sequences/previewing.py",
+        old="subject, now = question.subject, event_at",
+        new="subject, now = question.subject, clock",
+        why="What would be sent, had it been booked earlier, would be shown as past.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-forgets-that-it-was-entered",
+        file="apps/sequences/previewing.py",
+        old='            if row["sequence_id"] == sequence_id:\n',
+        new='            if row["sequence_id"] is None:\n',
+        why="It would count from now what is counted from an event that has happened.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-reaches-nobody",
+        file="apps/sequences/previewing.py",
+        old="    if reason is None and channel is None:\n",
+        new="    if reason is None and channel == '':\n",
+        why="A contact without an address would seem to be told.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-stops-at-the-first-channel",
+        file="apps/sequences/previewing.py",
+        old='            if answer.reason != "template_missing":\n',
+        new='            if answer.reason != "":\n',
+        why="Sending goes on to the next channel, and the preview would not.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-without-a-limit",
+        file="apps/sequences/previewing.py",
+        old="            if room > 0:\n",
+        new="            if room is not None:\n",
+        why="An answer may have a thousand mails of two hundred kilobytes.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="preview-with-a-strangers-contact",
+        file="apps/sequences/seeing_routes.py",
+        old="if id not in there and id not in question.invented:",
+        new="if id is None:",
+        why="A contact that is not there would be left out of the preview without a word.",
+        tests=_PREVIEWING,
+    ),
+    Planted(
+        name="explained-by-the-days-of-the-event",
+        file="apps/sequences/explaining.py",
+        old='measured_at = max(row["event_at"], subject.dates_at)',
+        new='measured_at = row["event_at"]',
+        why="It would say other days than those that decided.",
+        tests=_EXPLAINING,
+    ),
+    Planted(
+        name="explained-by-what-was-withdrawn",
+        file="apps/sequences/sentences.py",
+        old='_NOT_RUN: Final = frozenset({"pending", "withdrawn"})',
+        new='_NOT_RUN: Final = frozenset({"pending"})',
+        why="Of a booking that was cancelled it would be said only that something was taken back.",
+        tests=_EXPLAINING,
+    ),
+    Planted(
+        name="explained-as-planned-though-moved",
+        file="apps/sequences/explaining.py",
+        old="grounds.planned_at != message.due_at",
+        new="grounds.planned_at is None",
+        why="What was sent before the dates moved would seem to have been sent at the wrong time.",
+        tests=_EXPLAINING,
+    ),
+    Planted(
+        name="why-not-of-what-was-sent",
+        file="apps/sequences/sentences.py",
+        old='NOT_SENT: Final = ("skipped", "failed", "cancelled")',
+        new='NOT_SENT: Final = ("skipped", "failed", "cancelled", "sent")',
+        why="What she was told would be among what she was not.",
+        tests=_EXPLAINING,
+    ),
+    Planted(
+        name="calendar-loses-one-of-two-at-an-instant",
+        file="apps/sequences/sql/list_calendar.sql",
+        old="(m.due_at, m.id) > (coalesce(:after_at::timestamptz, '-infinity'),\n"
+        "        coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))",
+        new="m.due_at > coalesce(:after_at::timestamptz, '-infinity')\n"
+        "        AND (:after::uuid IS NULL OR m.id IS NOT NULL)",
+        why="Two contacts are told at the same time, and a page may end between them.",
+        tests=_CALENDAR,
+    ),
+    Planted(
+        name="calendar-shows-what-is-not-sent",
+        file="apps/sequences/seeing_routes.py",
+        old='if message.status in ("cancelled", "skipped") else "CONFIRMED"',
+        new='if message.status == "" else "CONFIRMED"',
+        why="A calendar would show messages that nobody gets.",
+        tests=_CALENDAR,
+    ),
+    Planted(
+        name="calendar-that-programs-take-for-old",
+        file="apps/sequences/seeing_routes.py",
+        old="sequence=booking.revision,",
+        new="sequence=1,",
+        why="Of two entries with one UID programs keep the one of the higher sequence.",
+        tests=_CALENDAR,
+    ),
+    Planted(
+        name="client-with-ids-of-a-driver",
+        file="client/sequence_records.py",
+        old="return str(value) if isinstance(value, UUID) else value",
+        new="return value",
+        why="Ids that come from asyncpg could not be sent.",
+        tests=_CLIENT,
+    ),
+    Planted(
+        name="client-renames-the-facts-of-others",
+        file="client/sequence_records.py",
+        old="    return {**facts, **contacts}\n",
+        new="    return {**on_the_wire(facts), **contacts}\n",
+        why="Texts speak of facts by the names that the caller gave.",
+        tests=_CLIENT,
+    ),
+    Planted(
+        name="standing-asks-the-log-of-what-is-known",
+        file="apps/sequences/migrations/0001_expand_sequences.sql",
+        old="AND g.state <> 'pending' AND m.status = 'scheduled'\n"
+        "        AND owed.is_running IS NULL AND n.state IS NULL\n",
+        new="AND g.state <> 'pending'\n",
+        why="Each message would be looked for in every day of the log.",
+        tests=_NEIGHBOURS,
+    ),
+    Planted(
+        name="application-forgets-what-it-counted",
+        file="apps/sequences/service.py",
+        old="        summed = Counter(application.counts)\n        summed.update(counts)",
+        new="        summed = Counter(counts)",
+        why="Nobody learns of those who could not have the version.",
+        tests=_APPLYING,
+    ),
+    Planted(
+        name="pending-before-the-next-attempt",
+        file="apps/sequences/sql/list_pending.sql",
+        old="    AND owed.started_by IS NULL AND owed.run_at <= :before::timestamptz",
+        new="    AND owed.started_by IS NULL",
+        why="What waits for its next attempt is taken for what is due.",
+        tests=_OPERATIONS,
+    ),
+    Planted(
+        name="bookings-of-a-person-in-any-status",
+        file="apps/sequences/sql/list_bookings_of_person.sql",
+        old="    AND o.subject < 'booking;' AND (:status::text IS NULL OR s.status = :status::text)",
+        new="    AND o.subject < 'booking;' AND (:status::text IS NULL OR s.status <> '')",
+        why="A list of what was cancelled shows what was not.",
+        tests=_LISTS,
+    ),
+    Planted(
+        name="settled-in-the-order-of-ids",
+        file="apps/sequences/sql/settle_messages.sql",
+        old="    ORDER BY m.due_at, m.id LIMIT :limit::integer",
+        new="    ORDER BY m.id LIMIT :limit::integer",
+        why="What is passed over is never settled.",
+        tests=_LISTS,
+    ),
+    Planted(
+        name="subject-of-another-tenant",
+        file="apps/sequences/sql/read_subjects.sql",
+        old="WHERE s.tenant = :tenant::text AND s.subject",
+        new="WHERE (s.tenant = :tenant::text OR true) AND s.subject",
+        why="Without a wall in the database a booking is read that is another tenant's.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="subject-written-for-all",
+        file="apps/sequences/sql/update_subject.sql",
+        old="WHERE tenant = :tenant::text AND subject",
+        new="WHERE (tenant = :tenant::text OR true) AND subject",
+        why="Without a wall in the database another tenant's booking of the same id is moved too.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="sequence-of-another-tenant",
+        file="apps/sequences/sql/update_sequence.sql",
+        old="WHERE tenant = :tenant::text AND id",
+        new="WHERE (tenant = :tenant::text OR true) AND id",
+        why="Without a wall in the database another tenant's sequence gets another name and version.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="deleted-for-all",
+        file="apps/sequences/sql/delete_sequence.sql",
+        old="WHERE tenant = :tenant::text AND id",
+        new="WHERE (tenant = :tenant::text OR true) AND id",
+        why="Without a wall in the database another tenant's sequence is deleted too.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="enrolments-ended-for-all",
+        file="apps/sequences/sql/end_enrolments.sql",
+        old="WHERE tenant = :tenant::text AND subject",
+        new="WHERE (tenant = :tenant::text OR true) AND subject",
+        why="Without a wall in the database a cancel ends what another tenant's booking has entered.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="version-applied-to-all",
+        file="apps/sequences/sql/move_enrolments.sql",
+        old="WHERE tenant = :tenant::text AND subject",
+        new="WHERE (tenant = :tenant::text OR true) AND subject",
+        why="Without a wall in the database a version is applied to another tenant's bookings.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="person-removed-from-all",
+        file="apps/sequences/sql/remove_person.sql",
+        old="WHERE tenant = :tenant::text AND recipient_id",
+        new="WHERE (tenant = :tenant::text OR true) AND recipient_id",
+        why="Without a wall in the database somebody who is erased is gone from another tenant's bookings.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="listening-of-all",
+        file="apps/sequences/sql/read_listening.sql",
+        old="WHERE s.tenant = :tenant::text AND s.trigger_event",
+        new="WHERE (s.tenant = :tenant::text OR true) AND s.trigger_event",
+        why="Without a wall in the database an event starts what another tenant has saved.",
+        tests=_TWIN,
+    ),
+    Planted(
+        name="settled-for-all",
+        file="apps/sequences/sql/settle_messages.sql",
+        old="FROM ended e WHERE m.tenant = :tenant::text AND m.id",
+        new="FROM ended e WHERE (m.tenant = :tenant::text OR true) AND m.id",
+        why="Without a wall in the database another tenant's message of the same id is shown as sent.",
+        tests=_SETTLED,
+    ),
+    Planted(
+        name="ended-and-still-wanted",
+        file="apps/sequences/guards.py",
+        old='if row["ended_reason"] is not None:',
+        new="if False:",
+        why="What was on its way as its booking was cancelled is sent.",
+        tests=_RACE,
+    ),
+    Planted(
+        name="contact-gone-and-still-told",
+        file="apps/sequences/sql/replace_people.sql",
+        old="p.subject = ANY (:replaced::text[])",
+        new="p.subject = ANY (:subjects::text[]) AND :replaced::text[] IS NOT NULL",
+        why="An event that says that nobody is concerned any more changes nothing.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="people-not-held",
+        file="apps/sequences/enrolling.py",
+        old="            there |= {UUID(int=id.int) for id in names}",
+        new="            there |= {*asked}",
+        why="Somebody who is erased meanwhile is taken for somebody who is there.",
+        tests=_ERASED,
+    ),
+    Planted(
+        name="event-after-its-subject",
+        file="apps/sequences/enrolling.py",
+        old="        if event is not None:\n            await self._store.read_listening(tx, event=event)\n",
+        new="",
+        why="An event and a version that is applied wait for each other.",
+        tests=_SLIPS,
+    ),
+    Planted(
+        name="nobody-goes-first",
+        file="apps/sequences/sql/lock_subjects.sql",
+        old="ORDER BY subject FOR UPDATE",
+        new="ORDER BY subject",
+        why="Two who tell of one subject at once plan from the same state, and one of them is lost.",
+        tests=_AT_ONCE,
+    ),
+    Planted(
+        name="entered-twice",
+        file="apps/sequences/enrolling.py",
+        old="        return await self._store.insert_enrolments(tx, columns=columns)",
+        new="        await self._store.insert_enrolments(tx, columns=columns)\n"
+        "        keys = ('subject', 'sequence_id', 'entry', 'version')\n"
+        "        return [dict(zip(keys, each, strict=True)) for each in entering]",
+        why="The same event again is answered as if it had started something.",
+        tests=_TWICE,
+    ),
+    Planted(
+        name="time-shown-that-it-was-not-sent-for",
+        file="apps/sequences/desks.py",
+        old="        left |= {change.key for change in diff.kept if change.was_due_at is not None}\n",
+        new="",
+        why="A message on its way as the dates changed is shown with a time that it was not sent for.",
+        tests=_MOVED,
+    ),
+    Planted(
+        name="cancel-cancels-nothing",
+        file="apps/sequences/enrolling.py",
+        old="        if cancels:\n",
+        new="        if False:\n",
+        why="What was owed about a booking goes on after it was cancelled.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="final-and-planned-again",
+        file="apps/sequences/desks.py",
+        old="        if kept is not None and kept.is_final:\n            return\n",
+        new="",
+        why="What was sent is planned again when the dates change.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="grace-is-nothing",
+        file="apps/sequences/models.py",
+        old="self.due_at < now - GRACE)",
+        new="self.due_at < now)",
+        why="What was due a moment ago is skipped.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="useless-and-scheduled",
+        file="apps/sequences/models.py",
+        old="        return is_useless or (",
+        new="        return (",
+        why="What was to be said before something is scheduled after it.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="dates-measured-once",
+        file="apps/sequences/rules.py",
+        old="            measured_at = max(enrolment.event_at, subject.dates_at)",
+        new="            measured_at = enrolment.event_at",
+        why="How many days the dates are out is not asked again when they change.",
+        tests=_BOTH,
+    ),
+    Planted(
+        name="primary-and-everybody",
+        file="apps/sequences/rules.py",
+        old='there if step.contacts == "all" else there[:1]:',
+        new="there:",
+        why="What is for the primary contact alone goes to all.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="ended-and-planned",
+        file="apps/sequences/rules.py",
+        old="        if enrolment.ended_reason is None:",
+        new="        if True:",
+        why="What was cancelled is planned again with the next change.",
+        tests=_BOOKINGS,
+    ),
+    Planted(
+        name="applied-to-the-ended",
+        file="apps/sequences/sql/move_enrolments.sql",
+        old="    AND ended_reason IS NULL AND version",
+        new="    AND version",
+        why="A version counts for who is in the sequence no more.",
+        tests=_WHOLE,
+    ),
+    Planted(
+        name="dates-never-decided-again",
+        file="apps/sequences/sql/update_subject.sql",
+        old="THEN coalesce(:now::timestamptz, now()) ELSE dates_at END",
+        new="THEN dates_at ELSE dates_at END",
+        why="Conditions are measured from when the booking was made, whenever its dates changed.",
+        tests=_BOTH,
+    ),
+    Planted(
+        name="installed-twice-at-once",
+        file="apps/sequences/commands.py",
+        old="        await SequenceStore(bell.clock).lock_installing(tx)\n",
+        new="",
+        why="Two operators who install at once leave every sequence twice, and each guest is told everything twice.",
+        tests=(f"{_INSTALL}::test_those_who_install_at_once_write_one_of_each",),
+    ),
+    Planted(
+        name="installed-over-a-change",
+        file="apps/sequences/commands.py",
+        old="    elif not is_replaced:\n",
+        new="    elif False:\n",
+        why="Installing a set again undoes what somebody has changed about its sequences.",
+        tests=(f"{_INSTALL}::test_what_somebody_changed_is_left_unless_it_is_to_be_replaced",),
+    ),
+    Planted(
+        name="text-installed-over-a-change",
+        file="apps/sequences/commands.py",
+        old='"replaced" if is_replaced else "different"',
+        new='"replaced"',
+        why="Installing a set again undoes what somebody has changed about its texts.",
+        tests=(f"{_INSTALL}::test_what_somebody_changed_is_left_unless_it_is_to_be_replaced",),
+    ),
+    Planted(
+        name="trial-ends-for-a-buyer",
+        file="apps/sequences/starting/trial.toml",
+        old='conditions = { status = "trialing" }\n',
+        new="",
+        why="Somebody who has bought reads that their trial ends.",
+        tests=(f"{_INSTALL}::test_whoever_buys_does_not_read_that_the_trial_ends",),
+    ),
+]
