@@ -29,6 +29,7 @@ _PHONES = {
     "ben": "+4915112345001",
     "hedy": "+4915112345003",
     "ivan": "+4915112345004",
+    "mia": "+4915112345005",
 }
 _ROUTES: Sequence[Route] = (
     Route(first=("email",)),

@@ -32,9 +32,10 @@ WHERE d.notification_id = %(job_id)s
 """
 
 
-def name_in(context: Mapping[str, Any]) -> str:
-    """What a notification is about: a note by its name, a meeting by its title."""
-    return str(context.get("name") or context["title"])
+def name_in(payload: Mapping[str, Any]) -> str:
+    """What a notification is about: a note by its name, a meeting by its title, and the rest by its template."""
+    context = payload.get("context") or {}
+    return str(context.get("name") or context.get("title") or payload["template"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class Post:
         assert row is not None
         arrival = Arrival(
             job_id=str(job.id),
-            name=name_in(job.payload["context"]),
+            name=name_in(job.payload),
             provider=provider.name,
             channel=next(iter(provider.traits.channels)),
             is_keyed=provider.traits.key_lifetime is not None,

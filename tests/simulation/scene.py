@@ -34,6 +34,7 @@ class Scene:
     tells_a_day: float = 9
     visits_a_day: float = 2.5
     meetings_a_day: float = 0
+    bookings_a_day: float = 0
     # How much another tenant asks for, under the same names, compared with the first.
     neighbours: float = 0
     crowds_a_day: float = 0
@@ -66,5 +67,6 @@ class Scene:
     @property
     def notes_share(self) -> float:
         """How much of what is asked for is to be told to somebody."""
-        notes = self.tells_a_day + self.visits_a_day + self.digests_a_day + self.meetings_a_day
+        notes = self.tells_a_day + self.visits_a_day + self.digests_a_day
+        notes += self.meetings_a_day + self.bookings_a_day
         return notes and notes / (notes + self.enqueues_a_day + self.plans_a_day)

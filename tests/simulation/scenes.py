@@ -43,9 +43,15 @@ _SERVED = replace(
     requests_a_day=40,
     broker_faults_a_day=6,
 )
-# An app can be taken away, and then nobody meets, or asks through a broker.
+_BOOKED = replace(
+    _MET,
+    meetings_a_day=0,
+    bookings_a_day=12,
+)
+# An app can be taken away, and then nobody meets, asks through a broker, or books.
 _DO_MEET = any(part.is_in(_MET) for part in parts())
 _DO_SERVE = any(part.is_in(_SERVED) for part in parts())
+_DO_BOOK = any(part.is_in(_BOOKED) for part in parts())
 # So little at a time that a year can be played.
 YEAR = replace(
     _MET,
@@ -56,6 +62,7 @@ YEAR = replace(
     tells_a_day=1,
     visits_a_day=0.3,
     meetings_a_day=1 if _DO_MEET else 0,
+    bookings_a_day=0.7 if _DO_BOOK else 0,
     requests_a_day=1 if _DO_SERVE else 0,
     broker_faults_a_day=0.3,
     crowds_a_day=0.2,
@@ -72,8 +79,8 @@ YEAR = replace(
 
 
 def scene_of(seed: int) -> Scene:
-    """In the world of every third seed people meet, and in that of the next services ask through a broker; as much less
-    is asked for besides as that takes."""
-    if _DO_MEET and seed % 3 == 1:
-        return _MET
-    return _SERVED if _DO_SERVE and seed % 3 == 2 else _BUSY
+    """In the world of every fourth seed people meet, in that of the next services ask through a broker, and in that of
+    the one after it people book; as much less is asked for besides as that takes."""
+    kinds = {1: (_MET, _DO_MEET), 2: (_SERVED, _DO_SERVE), 3: (_BOOKED, _DO_BOOK)}
+    scene, is_there = kinds.get(seed % 4, (_BUSY, True))
+    return scene if is_there else _BUSY

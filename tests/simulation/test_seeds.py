@@ -17,6 +17,7 @@ _IN_IT = {
     "enqueues_a_day": "starts",
     "tells_a_day": "arrivals",
     "meetings_a_day": "propose_done",
+    "bookings_a_day": "book_done",
     "schedules_a_day": "schedules",
     "orders_a_day": "orders_answered",
     "requests_a_day": "dues",
@@ -44,7 +45,7 @@ def test_a_day(seed: int, world_database: TestDatabase) -> None:
 
 @pytest.mark.parametrize("number", range(NEW_EACH_DAY))
 def test_a_day_that_nobody_has_seen(number: int, world_database: TestDatabase) -> None:
-    """Other seeds each day; they follow each other, so that one of three is of each kind."""
+    """Other seeds each day; they follow each other, so that they are of three kinds, and of others each day."""
     _play(daily_seed() * NEW_EACH_DAY + number, 1, world_database)
 
 
