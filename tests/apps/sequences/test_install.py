@@ -166,6 +166,7 @@ async def test_a_stay_is_told_of_from_the_booking_to_the_thanks(house: House) ->
     """In German, since Ada reads it; on the channel that she prefers, which is mail."""
     await installed(house, "guest_stay")
     booking = await house.book()
+    await house.bench.run_due()
     await house.move(booking["id"], "confirm")
     await house.pass_until(NOW + 13 * DAY)
     await house.move(booking["id"], "check-in")
@@ -178,6 +179,16 @@ async def test_a_stay_is_told_of_from_the_booking_to_the_thanks(house: House) ->
     assert all(
         "A stay by the lake" in f"{each.content.subject} {each.content.text}" for each in house.arrived
     )
+
+
+async def test_a_stay_that_comes_confirmed_is_told_of_once(house: House) -> None:
+    await installed(house, "guest_stay")
+    booking = await house.book(status="confirmed")
+    await house.bench.run_due()
+    messages = await house.messages(booking["id"])
+    assert (messages["received"]["status"], messages["received"]["reason"]) == ("skipped", "status")
+    assert messages["confirmed"]["status"] == "sent"
+    assert len(house.arrived) == 1
 
 
 async def test_as_an_operator_types_it(sequences_database: TestDatabase) -> None:

@@ -8,9 +8,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from timebell.apps.sequences.answers import (
-    message_row,
-)
+from timebell.apps.sequences.answers import message_row
 from timebell.apps.sequences.bookings import Bookings
 from timebell.apps.sequences.enrolling import Enrolling
 from timebell.apps.sequences.explaining import Explaining
