@@ -20,7 +20,7 @@ from timebell.notify import notify_app
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import DatabaseFactory, TestDatabase
 
-COUNT = 4_000
+COUNT = 10_000
 DONE = "SELECT done_count FROM sequences.applications WHERE id = $1"
 IS_OVER = "SELECT finished_at IS NOT NULL FROM sequences.applications WHERE id = $1"
 

@@ -51,6 +51,20 @@ async def progress(house: House, sequence: Json, application: Json) -> Json:
     return await house.data(f"/api/sequences/{sequence['id']}/applications/{application['id']}")
 
 
+async def test_who_has_left_keeps_the_version_that_counted(house: House) -> None:
+    """A subject that entered twice is in the sequence by its second entry alone; the first stays as it was."""
+    await house.template("plain", "Hello")
+    sequence = await house.save(step("soon", "P1D", anchor="event_time", templateId="plain"), event="began")
+    begun = {"event": "began", "subject": "trial:1", "facts": {"contacts": [str(house.ada)]}}
+    ended = {**begun, "event": "ended", "cancels": True}
+    for event in (begun, ended, {**begun, "entry": 2}):
+        done(await house.ask("POST", "/api/sequences/events", event))
+    later = step("soon", "P2D", anchor="event_time", templateId="plain")
+    assert (await apply(house, sequence, later))["enrolledCount"] == 1
+    rows = await house.rows("SELECT entry, version, ended_reason FROM sequences.enrolments ORDER BY entry")
+    assert [tuple(row) for row in rows] == [(1, 1, "cancelled"), (2, 2, None)]
+
+
 async def test_it_is_shown_how_far_a_version_has_come(house: House) -> None:
     sequence = await house.save(*FIRST)
     await book_many(house, 120)

@@ -217,6 +217,19 @@ async def test_what_is_past_by_other_dates_is_skipped_and_conditions_are_checked
     assert await house.value("SELECT count(*) FROM timebell.jobs") == 2
 
 
+@pytest.mark.req("A-2.8")
+async def test_how_many_days_are_left_counts_from_when_the_dates_were_decided(house: House) -> None:
+    """Twelve days were left as it was booked, and three as its dates were changed. Another name changes nothing."""
+    await house.save(step("far", "-PT1H", conditions={"minDaysOut": 5}))
+    row = await house.book()
+    await house.pass_until(START - 4 * DAY)
+    await house.change(row["id"], eventName="Another")
+    assert await house.statuses(row["id"]) == {"far": "scheduled"}
+    await house.change(row["id"], startAt=(START - DAY).isoformat())
+    (far,) = (await house.messages(row["id"])).values()
+    assert (far["status"], far["reason"]) == ("skipped", "min_days_out")
+
+
 @pytest.mark.req("A-2.9", "A-6.5")
 async def test_a_cancellation_cancels_and_then_tells_what_listens_to_it(house: House) -> None:
     await house.save(step("now", anchor="event_time"), *BEFORE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -39,13 +40,22 @@ def a_desk(*slips: Slip) -> Desk:
     return desk
 
 
-def settled(desk: Desk, **diff: Any) -> Desk:
-    desk.settle(AgendaDiff(revision=2, **diff))
+def settled(desk: Desk, *perhaps_sent: UUID, **diff: Any) -> Desk:
+    desk.settle(AgendaDiff(revision=2, **diff), {*perhaps_sent})
     return desk
 
 
 def test_what_is_no_longer_planned_and_was_withdrawn_is_cancelled() -> None:
     assert settled(a_desk(), withdrawn=(CHANGE,)).cancelled == {ID: "cancelled"}
+
+
+@pytest.mark.req("A-3.4")
+@pytest.mark.parametrize(("job", "is_left"), [(JOB, True), (OTHER_JOB, False)])
+def test_what_its_withdrawn_job_may_have_sent_is_left_as_it_was(job: UUID, is_left: bool) -> None:
+    desk = settled(a_desk(), job, withdrawn=(CHANGE,))
+    assert (desk.cancelled == {}) == is_left
+    past = replace(SLIP, due_at=NOW - timedelta(days=1))
+    assert (list(settled(a_desk(past), job, withdrawn=(CHANGE,)).changed()) == []) == is_left
 
 
 @pytest.mark.req("A-6.5")

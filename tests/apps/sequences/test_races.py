@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx2
+import orjson
 import pytest
 
 from tests.apps.sequences.support import DAY, HOUR, MINUTE, House, Json, done, open_house, step
@@ -241,6 +242,41 @@ async def test_two_first_events_at_once_both_count(house: House) -> None:
 @pytest.mark.req("A-2.6")
 async def test_two_first_events_at_once_two_hundred_times(house: House) -> None:
     await first_events_at_once(house, 200)
+
+
+async def change_at_once(house: House, rounds: int) -> None:
+    """Two change one booking at once, each something else of it; another says more of a subject meanwhile."""
+    for number in range(rounds):
+        booked = await house.book()
+        subject = happening(house, f"trial:{number}")
+        done(await tell(house, subject))
+        said = [{**subject, "facts": {**subject["facts"], name: number}} for name in ("seats", "rooms")]
+        answers = await asyncio.gather(
+            *(
+                house.ask("PATCH", f"/api/bookings/{booked['id']}", change)
+                for change in ({"eventName": f"Stay {number}"}, {"location": f"Room {number}"})
+            ),
+            *(tell(house, each) for each in said),
+        )
+        for answer in answers:
+            done(answer)
+        kept = done(await house.ask("GET", f"/api/bookings/{booked['id']}"))
+        assert (kept["eventName"], kept["location"]) == (f"Stay {number}", f"Room {number}")
+        facts = await house.value(
+            "SELECT facts FROM sequences.subjects WHERE subject = $1", f"sequence:trial:{number}"
+        )
+        assert orjson.loads(facts) == {"seats": number, "rooms": number}
+
+
+@pytest.mark.req("A-2.8")
+async def test_what_two_change_at_once_both_counts(house: House) -> None:
+    await change_at_once(house, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.req("A-2.8")
+async def test_what_two_change_at_once_two_hundred_times(house: House) -> None:
+    await change_at_once(house, 200)
 
 
 async def apply_beside(house: House, rounds: int) -> Counter[str]:

@@ -66,6 +66,7 @@ async def furnish(house: House) -> tuple[UUID, UUID]:
         )
     # Theirs has no jobs yet: nothing is scheduled before it is planned.
     await house.rows("DELETE FROM sequences.messages WHERE tenant = $1", OTHER)
+    await house.save(step("own", anchor="event_time"), event="booking_cancelled", name="Ours alone")
     return UUID(saved["id"]), UUID(booked["id"])
 
 
@@ -116,11 +117,12 @@ async def test_nothing_crosses_between_tenants_with_the_same_ids(house: House) -
 
 @pytest.mark.req("A-8.1")
 async def test_what_is_sent_and_written_down_is_of_its_tenant(house: House) -> None:
-    """Both have the same message under the same id; ours is sent and settled, and theirs stays as it was."""
+    """Both have the same message under the same id; ours is sent and settled, and theirs stays as it was: one that is
+    owed much later."""
     _, booking_id = await furnish(house)
     await house.rows(
         "INSERT INTO sequences.messages SELECT (jsonb_populate_record(m, "
-        '\'{"tenant": "other", "status": "skipped", "reason": "past"}\')).* FROM sequences.messages m'
+        '\'{"tenant": "other", "due_at": "2035-01-01T00:00:00Z"}\')).* FROM sequences.messages m'
     )
     theirs = await everything(house, OTHER)
     await house.pass_until(START)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -63,11 +63,12 @@ class Desk:
         planned, slip = self.written[id]
         self.written[id] = (replace(planned, status="skipped", reason="template_missing"), slip)
 
-    def settle(self, diff: AgendaDiff) -> None:
+    def settle(self, diff: AgendaDiff, perhaps_sent: Set[UUID]) -> None:
         """Put down what the kernel made of each message.
 
         One whose job is neither there nor was withdrawn came to its end after its messages were read: it is left to be
-        what it became.
+        what it became. So is one whose job was withdrawn and is among those that have `perhaps_sent` it, or it would be
+        sent by another job when it is planned again.
         """
         jobs = {change.key: change.job_id for change in (*diff.kept, *diff.moved, *diff.added)}
         late = {change.key for change in diff.skipped}
@@ -75,6 +76,7 @@ class Desk:
         # Whatever was being sent as this was planned, or has been, is left to become what it becomes.
         left = {change.key for change in (*diff.too_late, *diff.done, *diff.cut_off)}
         left |= {change.key for change in diff.kept if change.was_due_at is not None}
+        left |= {change.key for change in diff.withdrawn if change.job_id in perhaps_sent}
         left |= {str(kept.id) for kept in self.kept.values() if kept.is_open} - jobs.keys() - withdrawn
         for id, (planned, slip) in list(self.written.items()):
             key = str(id)

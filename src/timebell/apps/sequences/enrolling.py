@@ -13,7 +13,7 @@ from uuid import UUID
 
 import orjson
 
-from timebell.apps.sequences.desks import Desk, counts_of
+from timebell.apps.sequences.desks import TRANSITIONS, Desk, counts_of
 from timebell.apps.sequences.guards import CONTEXT, IS_WANTED
 from timebell.apps.sequences.models import (
     GRACE,
@@ -39,7 +39,7 @@ from timebell.apps.sequences.rules import plan
 from timebell.apps.sequences.store import Row, SequenceStore
 from timebell.apps.sequences.terms import terms_of
 from timebell.errors import InvalidInput, NotFound, RevisionConflict
-from timebell.kernel import Agenda, Ids, Step, Timebell, Transaction
+from timebell.kernel import Agenda, AgendaDiff, Ids, Step, Timebell, Transaction
 from timebell.notify import Notify, Recipient, Tell
 
 CHECK_IN: Final = "sequences.check_in"
@@ -96,14 +96,11 @@ class Enrolling:
         locked = await self._store.lock_subjects(tx, subjects=sorted(row["subject"] for row in seen))
         return await self.read(tx, sorted(locked))
 
-    async def hold_people(self, tx: Transaction, ids: Iterable[UUID]) -> set[UUID]:
-        """Those of these people who are there; none of them is erased before the transaction ends."""
+    async def hold_people(self, tx: Transaction, ids: Iterable[UUID]) -> None:
+        """None of these people is erased before the transaction ends."""
         asked = sorted(set(ids))
-        there: set[UUID] = set()
         for start in range(0, len(asked), _ASKED_MAX):
-            names = await self._notify.recipients.names(tx, asked[start : start + _ASKED_MAX])
-            there |= {UUID(int=id.int) for id in names}
-        return there
+            await self._notify.recipients.names(tx, asked[start : start + _ASKED_MAX])
 
     async def read(self, tx: Transaction, subjects: Sequence[str]) -> dict[str, Subject]:
         rows = await self._store.read_subjects(tx, subjects=list(subjects))
@@ -212,8 +209,9 @@ class Enrolling:
             self._check_room(desk)
         agendas = await self._agendas(tx, desks, by)
         diffs = await self._bell.set_agendas(tx, agendas, reason=reason, actor=by.name)
+        perhaps_sent = await self._perhaps_sent(tx, diffs)
         for desk, diff in zip(desks, diffs, strict=True):
-            desk.settle(diff)
+            desk.settle(diff, perhaps_sent)
         rows = [(desk.subject.subject, *each) for desk in desks for each in desk.changed()]
         if rows:
             await self._store.write_messages(tx, columns=message_columns(rows))
@@ -225,6 +223,15 @@ class Enrolling:
             Happened(subject=desk.subject, enrolled=desk.scheduled_count(new), diff=counts_of(diff))
             for desk, diff in zip(desks, diffs, strict=True)
         ]
+
+    async def _perhaps_sent(self, tx: Transaction, diffs: Sequence[AgendaDiff]) -> set[UUID]:
+        """The withdrawn jobs whose message may have been sent. It is asked when they are gone, so that none of them is
+        begun after the answer."""
+        withdrawn = [
+            change.job_id for diff in diffs for change in diff.withdrawn if change.key not in TRANSITIONS
+        ]
+        job_ids = [id for id in withdrawn if id is not None]
+        return await self._store.read_perhaps_sent(tx, job_ids=job_ids) if job_ids else set()
 
     async def _desks(self, tx: Transaction, subjects: Sequence[Subject], rows: Sequence[Row]) -> list[Desk]:
         """A desk for each subject, with what it has entered."""

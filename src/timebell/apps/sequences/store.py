@@ -203,6 +203,10 @@ class SequenceStore(Statements):
     async def read_messages(self, tx: Transaction, *, subjects: list[str]) -> Sequence[Row]:
         return await self._run(tx.session, "read_messages", tenant=tx.tenant, subjects=subjects)
 
+    async def read_perhaps_sent(self, tx: Transaction, *, job_ids: list[UUID]) -> set[UUID]:
+        rows = await self._run(tx.session, "read_perhaps_sent", tenant=tx.tenant, job_ids=job_ids)
+        return {UUID(int=row["id"].int) for row in rows}
+
     async def write_messages(self, tx: Transaction, *, columns: Columns) -> None:
         await self._run(tx.session, "write_messages", tenant=tx.tenant, **columns)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
-from tests.simulation.plants import CALM, Plant, planter, several
+from tests.simulation.planting import Planted, answering, answering_in, instead, several
+from tests.simulation.plants import CALM, Plant, planter
 from timebell.apps.sequences import enrolling, guards, rules
 from timebell.apps.sequences.bookings import Bookings
 from timebell.apps.sequences.enrolling import Enrolling
@@ -29,39 +28,38 @@ async def _nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
 
 
 @_plant("to cancel ends nothing that was entered before", "silence", "plan", days=1)
-def _cancelled_in_vain() -> AbstractContextManager[Any]:
-    return patch.object(SequenceStore, "end_enrolments", _nothing)
+def _cancelled_in_vain() -> Planted:
+    return instead(SequenceStore, "end_enrolments", _nothing)
 
 
 @_plant("other dates are written, and what is owed stays", "plan")
-def _never_moved() -> AbstractContextManager[Any]:
+def _never_moved() -> Planted:
     async def replan(self: Any, tx: Any, subjects: Any, reason: str, *, by: Any) -> Any:
-        if reason == "booking changed":
-            return [Happened(subject=each) for each in subjects]
-        return await original(self, tx, subjects, reason, by=by)
+        return [Happened(subject=each) for each in subjects]
 
-    original = Enrolling.replan
-    return patch.object(Enrolling, "replan", replan)
+    def is_changed(self: Any, tx: Any, subjects: Any, reason: str, *, by: Any) -> bool:
+        return reason == "booking changed"
+
+    return instead(Enrolling, "replan", replan, where=is_changed)
 
 
 @_plant("the booking and what is owed about it are two transactions", "plan", days=1, slow=True)
-def _agenda_apart() -> AbstractContextManager[Any]:
+def _agenda_apart() -> Planted:
     async def plan(self: Any, tx: Any, subjects: Any, reason: str, **more: Any) -> Any:
-        if reason != "sequence changed":
-            await tx.session.execute("COMMIT")
-            await tx.session.execute("BEGIN")
+        await tx.session.execute("COMMIT")
+        await tx.session.execute("BEGIN")
         return await original(self, tx, subjects, reason, **more)
 
+    def is_of_a_booking(self: Any, tx: Any, subjects: Any, reason: str, **more: Any) -> bool:
+        return reason != "sequence changed"
+
     original = Enrolling._plan
-    return patch.object(Enrolling, "_plan", plan)
+    return instead(Enrolling, "_plan", plan, where=is_of_a_booking)
 
 
 @_plant("a version is applied to nobody", "plan", days=1)
-def _applied_to_nobody() -> AbstractContextManager[Any]:
-    async def list_enrolled(self: Any, tx: Any, **terms: Any) -> list[str]:
-        return []
-
-    return patch.object(SequenceStore, "list_enrolled", list_enrolled)
+def _applied_to_nobody() -> Planted:
+    return answering(SequenceStore, "list_enrolled", lambda *_, **__: [])
 
 
 @_plant(
@@ -72,54 +70,60 @@ def _applied_to_nobody() -> AbstractContextManager[Any]:
     days=1,
     slow=True,
 )
-def _begun_after_all() -> AbstractContextManager[Any]:
+def _begun_after_all() -> Planted:
     async def confirm(self: Timebell, session: Any, runs: Any) -> frozenset[Any]:
         return frozenset(runs)
 
-    class Blind(SequenceStore):
-        """Sees every enrolment as one that goes on."""
+    def going_on(found: Any, *facts: Any, **more: Any) -> Any:
+        is_over = found is not None and found["ended_reason"] is not None
+        return {**found, "ended_reason": None} if is_over else found
 
-        async def read_wanted(self, tx: Any, *, id: Any) -> Any:
-            found = await super().read_wanted(tx, id=id)
-            return None if found is None else {**found, "ended_reason": None}
+    return several(
+        instead(Timebell, "confirm", confirm),
+        answering_in(guards, "SequenceStore", "read_wanted", going_on),
+    )
 
-    return several(patch.object(Timebell, "confirm", confirm), patch.object(guards, "SequenceStore", Blind))
+
+@_plant(
+    "what may have been sent is forgotten as it is withdrawn, and sent anew when it is planned again",
+    "doubled",
+    scene=_RUSHED,
+    seed=2,
+    days=3,
+    slow=True,
+)
+def _sent_anew() -> Planted:
+    return answering(SequenceStore, "read_perhaps_sent", lambda *_, **__: set())
 
 
 @_silence("no message is ever wanted", "untold")
-def _never_told() -> AbstractContextManager[Any]:
-    class Unseeing(SequenceStore):
-        """Sees no message."""
-
-        async def read_wanted(self, tx: Any, *, id: Any) -> Any:
-            return None
-
-    return patch.object(guards, "SequenceStore", Unseeing)
+def _never_told() -> Planted:
+    return answering_in(guards, "SequenceStore", "read_wanted", lambda *_, **__: None)
 
 
 @_silence("an event starts what it starts for the primary contact alone", "plan")
-def _primary_alone() -> AbstractContextManager[Any]:
+def _primary_alone() -> Planted:
     def plan(subject: Any, people: Any, enrolments: Any) -> Any:
         first = [id for id, _ in subject.people][:1]
         return original(subject, {id: each for id, each in people.items() if id in first}, enrolments)
 
     original = rules.plan
-    return patch.object(enrolling, "plan", plan)
+    return instead(enrolling, "plan", plan)
 
 
 @_silence("bookings do not go on by themselves", "plan", "unturned")
-def _left_as_they_are() -> AbstractContextManager[Any]:
-    return patch.object(enrolling, "_by_itself", lambda subject, settings: [])
+def _left_as_they_are() -> Planted:
+    return answering(enrolling, "_by_itself", lambda *_: [])
 
 
 @_silence("what comes by itself is taken for done and does nothing", "plan", "unturned", slow=True)
-def _turned_in_vain() -> AbstractContextManager[Any]:
+def _turned_in_vain() -> Planted:
     async def move_by_itself(self: Any, tx: Any, *facts: Any, **more: Any) -> bool:
         return True
 
-    return patch.object(Bookings, "move_by_itself", move_by_itself)
+    return instead(Bookings, "move_by_itself", move_by_itself)
 
 
 @_silence("nothing that is done about a booking is recorded", "audit")
-def _nothing_recorded() -> AbstractContextManager[Any]:
-    return patch.object(Bookings, "_record", _nothing)
+def _nothing_recorded() -> Planted:
+    return instead(Bookings, "_record", _nothing)

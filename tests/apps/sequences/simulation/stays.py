@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -31,10 +31,18 @@ JOIN sequences.sequence_versions v
     ON (v.tenant, v.sequence_id, v.version) = (e.tenant, e.sequence_id, e.version)
 ORDER BY e.subject, e.sequence_id, e.entry
 """
-_MESSAGES = """
+# A provider took it, or nobody knows whether one did.
+_MAY_BE_TAKEN = """(d.state IN ('sent', 'delivered', 'suppressed', 'uncertain') OR EXISTS (
+    SELECT FROM timebell_notify.attempts o
+    WHERE (o.tenant, o.delivery_id) = (d.tenant, d.id) AND o.answer IS NULL))"""
+# What may have been taken is over too, also where its job was withdrawn: it is not owed a second time.
+_MESSAGES = f"""
 SELECT m.id::text, m.subject, m.sequence_id::text AS sequence, m.entry, m.step, m.recipient_id::text AS contact,
     m.status, m.due_at, EXISTS (SELECT FROM timebell.agenda_done d
-        WHERE (d.tenant, d.subject, d.step) = (m.tenant, m.subject, m.id::text)) AS is_over
+        WHERE (d.tenant, d.subject, d.step) = (m.tenant, m.subject, m.id::text)) OR EXISTS (
+        SELECT FROM timebell.job_log l
+        JOIN timebell_notify.deliveries d ON (d.tenant, d.notification_id) = (l.tenant, l.id)
+        WHERE (l.tenant, l.subject, l.step) = (m.tenant, m.subject, m.id::text) AND {_MAY_BE_TAKEN}) AS is_over
 FROM sequences.messages m ORDER BY m.id
 """
 # What was begun is under way until it ends, also while it waits to be tried again: then it keeps its time.
@@ -43,8 +51,8 @@ SELECT j.subject, j.step, j.due_at, j.started_by IS NOT NULL OR j.cancel_request
     OR EXISTS (SELECT FROM timebell.job_log l WHERE l.tenant = j.tenant AND l.id = j.id) AS is_under_way
 FROM timebell.jobs j WHERE j.subject LIKE 'booking:%' AND j.step IS NOT NULL ORDER BY j.subject, j.step
 """
-_TOLD = """
-SELECT m.subject, m.id::text, q.trigger_event, t.started_at, n.id::text AS job_id
+_TOLD = f"""
+SELECT m.subject, m.id::text, q.trigger_event, t.started_at, n.id::text AS job_id, {_MAY_BE_TAKEN} AS may_be_taken
 FROM sequences.messages m JOIN sequences.sequences q ON (q.tenant, q.id) = (m.tenant, m.sequence_id)
 JOIN (SELECT id, subject, step FROM timebell.jobs UNION SELECT id, subject, step FROM timebell.job_log) j
     ON (j.subject, j.step) = (m.subject, m.id::text)
@@ -87,6 +95,31 @@ class Turn:
     def is_ending(self) -> bool:
         """Whether somebody may not be told any more what was owed to them."""
         return self.verb in ("cancel", "people", "check-in", "complete") and self.answer in ("done", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A job called a provider for a message. `may_be_taken`: the provider took it, or nobody knows whether it did."""
+
+    subject: str
+    message: str
+    job_id: str
+    at: datetime
+    may_be_taken: bool
+
+
+def doubled(begun: Iterable[Begun]) -> Iterator[Begun]:
+    """Each call for a message that another job had called for before, and that may have been taken then.
+
+    What was certainly not taken may be withdrawn, and begun by another job when it is planned again.
+    """
+    taken: dict[tuple[str, str], str] = {}
+    for each in sorted(begun, key=lambda one: one.at):
+        name = (each.subject, each.message)
+        if taken.get(name, each.job_id) != each.job_id:
+            yield each
+        elif each.may_be_taken:
+            taken[name] = each.job_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,27 +196,39 @@ class Stays:
         ]
         rows = self._read()
         names = {row.subject: row.name for row in rows}
-        found += self._silence(turns, names)
+        found += self._silence(turns, names, {arrival.job_id for arrival in ending.post.arrivals})
         found += self._unfinished(rows, names, ending)
         found += self._unrecorded(turns, names)
         return sorted(found, key=lambda each: (each.invariant, each.key, each.text))
 
-    def _silence(self, turns: Sequence[Turn], names: Mapping[str, str]) -> Iterator[Violation]:
-        """Once somebody heard that it is cancelled nothing is begun but what listens to that; and each is told once."""
+    def _silence(
+        self, turns: Sequence[Turn], names: Mapping[str, str], arrived: Set[str]
+    ) -> Iterator[Violation]:
+        """Once somebody heard that it is cancelled nothing is begun but what listens to that; and each is told once.
+
+        `arrived` are the jobs of which something arrived, whatever the database knows of it.
+        """
         cancelled = {turn.subject: turn for turn in turns if turn.verb == "cancel" and turn.answer == "done"}
-        jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
+        begun: list[Begun] = []
         for row in self._monitor.execute(_TOLD).fetchall():
             turn, at = cancelled.get(row["subject"]), row["started_at"]
-            jobs[row["subject"], row["id"]].add(row["job_id"])
+            begun.append(
+                Begun(
+                    subject=row["subject"],
+                    message=row["id"],
+                    job_id=row["job_id"],
+                    at=at,
+                    may_be_taken=row["may_be_taken"] or row["job_id"] in arrived,
+                )
+            )
             if turn is not None and at > turn.ends_at and row["trigger_event"] != "booking_cancelled":
                 text = (
                     f"told at {at.isoformat()}, after {turn.name} was answered at {turn.ends_at.isoformat()}"
                 )
                 yield Violation(invariant="silence", key=names[row["subject"]], text=text)
-        for (subject, id), ids in jobs.items():
-            if len(ids) > 1:
-                text = f"{id} was begun by {len(ids)} jobs"
-                yield Violation(invariant="doubled", key=names[subject], text=text)
+        for each in doubled(begun):
+            text = f"{each.message} was begun again at {each.at.isoformat()}, and may have been taken before"
+            yield Violation(invariant="doubled", key=names[each.subject], text=text)
 
     def _unfinished(
         self, rows: Sequence[Row], names: Mapping[str, str], ending: Ending
