@@ -7,6 +7,7 @@ from tests.mutants.planted import Planted
 _DECIDING = ("tests/unit/notify/test_deciding.py",)
 _TWIN = ("tests/web/test_neighbours.py::test_a_twin_is_neither_seen_nor_changed",)
 _CONTEXTS = ("tests/engine/notify/test_contexts.py",)
+_RENDERED = ("tests/engine/notify/test_rendered_anew.py",)
 _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 
 PLANTED = [
@@ -33,6 +34,46 @@ PLANTED = [
         new="self._intent.context_from is not None:",
         why="Two channels of one notification may say different things, and the app is asked more than needed.",
         tests=_CONTEXTS,
+    ),
+    Planted(
+        name="text-of-the-first-attempt",
+        file="notify/sending.py",
+        old='is_kept = tried.state == "uncertain" or self._intent.digest_id is not None',
+        new="is_kept = True",
+        why="What nobody took, and was moved since, says what was true at the first attempt.",
+        tests=_RENDERED,
+    ),
+    Planted(
+        name="another-text-in-doubt",
+        file="notify/sending.py",
+        old='is_kept = tried.state == "uncertain" or self._intent',
+        new="is_kept = self._intent",
+        why="What may have been taken is repeated with other words under the same key.",
+        tests=_RENDERED,
+    ),
+    Planted(
+        name="digest-rendered-anew",
+        file="notify/sending.py",
+        old='tried.state == "uncertain" or self._intent.digest_id is not None',
+        new='tried.state == "uncertain"',
+        why="A digest that is tried again says something else than what it said as it closed.",
+        tests=_RENDERED,
+    ),
+    Planted(
+        name="content-of-the-first-attempt",
+        file="notify/sql/start_attempts.sql",
+        old="        content = excluded.content, updated_at",
+        new="        updated_at",
+        why="A delivery shows other words than were sent, and a doubt is repeated with those.",
+        tests=_RENDERED,
+    ),
+    Planted(
+        name="language-of-the-first-attempt",
+        file="notify/sql/start_attempts.sql",
+        old=" language = excluded.language,",
+        new="",
+        why="A delivery names another language than that of its content.",
+        tests=_RENDERED,
     ),
     Planted(
         name="context-without-a-limit",

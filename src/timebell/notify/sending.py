@@ -374,9 +374,11 @@ class Sender:
     async def _rendered(
         self, facts: Facts, channel: Channel, before: Mapping[str, Tried]
     ) -> Rendered | Unrendered:
-        """What was rendered for the first attempt is sent by all of them: a key stands for one content."""
+        """What may have been taken is repeated as it was: a key stands for one content. What certainly was not says
+        what is true now; only a digest says what was true as it closed."""
         for tried in before.values():
-            if tried.content is not None:
+            is_kept = tried.state == "uncertain" or self._intent.digest_id is not None
+            if is_kept and tried.content is not None:
                 return Rendered(content=tried.content, language=tried.language or "")
         return await self._caller.render(facts, channel)
 

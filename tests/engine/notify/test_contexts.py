@@ -13,7 +13,7 @@ from tests.engine.notify.test_digests import DAILY, MORNING, move, set_up, shown
 from tests.engine.support import Cluster
 from timebell.errors import ConfigurationError, InvalidInput
 from timebell.kernel import App, Job, Registry
-from timebell.notify import QuietHours, Route, Tell, Unavailable, notify_app
+from timebell.notify import QuietHours, Route, Tell, notify_app
 from timebell.notify.telling import Teller
 from timebell.notify.templates import Templates
 from timebell.testing import RecordingProvider
@@ -93,18 +93,6 @@ async def test_it_is_not_read_for_what_is_not_told_now(database_url: TestDatabas
         assert refused.reason == "guard_refused"
         late = await s.told(channels=["email"], context_from=NAME, expires_at=s.clock.now)
         assert late.reason == "expired"
-        assert len(facts.jobs) == 1
-
-
-async def test_all_attempts_say_what_the_first_said(database_url: TestDatabase) -> None:
-    facts, provider = Facts({"title": "First"}), RecordingProvider()
-    provider.answer(Unavailable(reason="busy"))
-    async with stage(database_url.url, [provider], apps=[facts.app]) as s:
-        told = await s.told(channels=["email"], context_from=NAME)
-        facts.answer = {"title": "Second"}
-        await s.harness.advance(DAY)
-        assert (await s.now(told.id)).state == "sent"
-        assert subjects(provider) == ["Soon: First"] * 2
         assert len(facts.jobs) == 1
 
 

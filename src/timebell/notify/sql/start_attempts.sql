@@ -1,7 +1,7 @@
 -- Writes down that a provider is about to be called, before it is. A delivery that was tried before keeps its row and
--- its id, and so the key that the provider knows it by. What comes back says at which position it was asked for; nothing
--- does for a recipient who was erased, or is being erased by somebody who keeps the row locked, for what has expired
--- since it was decided, and for a delivery that a report has moved since.
+-- its id, and so the key that the provider knows it by; its content is that of the last attempt. What comes back says at
+-- which position it was asked for; nothing does for a recipient who was erased, or is being erased by somebody who keeps
+-- the row locked, for what has expired since it was decided, and for a delivery that a report has moved since.
 WITH living AS MATERIALIZED (
     SELECT r.tenant, r.id FROM timebell_notify.recipients r
     WHERE (r.tenant, r.id) IN (SELECT a.tenant, a.id FROM unnest(:tenants::text[], :recipient_ids::uuid[]) AS a(tenant, id))
@@ -23,8 +23,8 @@ WITH living AS MATERIALIZED (
         AND (a.expires_at IS NULL OR a.expires_at > coalesce(:now::timestamptz, now()))
     ORDER BY tenant, notification_id, channel, provider, address
     ON CONFLICT (tenant, notification_id, channel, provider, address) DO UPDATE
-    SET attempt_count = d.attempt_count + 1, state = 'pending', reason = NULL,
-        updated_at = coalesce(:now::timestamptz, now())
+    SET attempt_count = d.attempt_count + 1, state = 'pending', reason = NULL, language = excluded.language,
+        content = excluded.content, updated_at = coalesce(:now::timestamptz, now())
     WHERE d.state IN ('pending', 'uncertain')
     RETURNING d.tenant, d.id, d.notification_id, d.channel, d.provider, d.address, d.attempt_count
 ), attempt AS (
