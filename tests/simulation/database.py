@@ -14,6 +14,7 @@ from unittest.mock import patch
 import asyncpg
 
 from tests.simulation.loop import LIFE, Life
+from tests.simulation.planting import Spot
 from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
 from timebell.db.migrate import migrate
 from timebell.db.pool import Database, Limits, Observer
@@ -239,16 +240,37 @@ async def _open(url: str) -> SimulatedConnection:
     return connection
 
 
+class _Altered(Mapping[str, Query]):
+    """The statements of a store, one of them changed."""
+
+    def __init__(self, beneath: Mapping[str, Query], query: Query, spot: Spot) -> None:
+        self._beneath = beneath
+        self._query = query
+        self._spot = spot
+
+    def __getitem__(self, name: str) -> Query:
+        if name != self._query.name:
+            return self._beneath[name]
+        self._spot.count += 1
+        return self._query
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._beneath)
+
+    def __len__(self) -> int:
+        return len(self._beneath)
+
+
 @contextmanager
-def altered(store: type[Statements], name: str, changes: Mapping[str, str]) -> Iterator[None]:
+def altered(store: type[Statements], name: str, changes: Mapping[str, str]) -> Iterator[Sequence[Spot]]:
     """A store's statement with some of its text replaced while a run lasts; what is replaced must be there."""
     text = (resources.files(store.__module__.replace(".store", ".sql")) / f"{name}.sql").read_text("utf-8")
     for old, new in changes.items():
         assert old in text, f"{name}.sql has no {old!r}"
         text = text.replace(old, new)
-    query = parse(name, text)
+    query, spot = parse(name, text), Spot(f"{name}.sql")
     with (
-        patch.object(store, "queries", {**store.queries, name: query}),
+        patch.object(store, "queries", _Altered(store.queries, query, spot)),
         patch.dict(QUERIES, {query.text: query}),
     ):
-        yield
+        yield [spot]

@@ -5,23 +5,19 @@ They change a statement's text or a method while a run lasts. Nothing in the pac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
-from unittest.mock import patch
 
 from tests.simulation.database import altered
+from tests.simulation.planting import Planted, Planting, answering, instead, several
 from tests.simulation.process import AGES, SimulatedClock
 from tests.simulation.scene import Scene
 from tests.simulation.wire import START
 from timebell.engine import executor, held, node, reader, settler, starter
 from timebell.engine.store import EngineStore
 from timebell.kernel.store import Store
-
-Planted = AbstractContextManager[Any]
-Planting = Callable[[], Planted]
 
 CALM = Scene(
     enqueues_a_day=0,
@@ -122,14 +118,6 @@ def planter(plants: list[Plant], usual: Scene) -> Planter:
 _plant = planter(PLANTS, _BUSY)
 
 
-@contextmanager
-def several(*plantings: Planted) -> Iterator[None]:
-    with ExitStack() as stack:
-        for planting in plantings:
-            stack.enter_context(planting)
-        yield
-
-
 _VERSION = {"version = :version::integer": "(true OR version = :version::integer)"}
 _FENCE = {"(started_by = :incarnation::bigint OR": "(true OR started_by = :incarnation::bigint OR"}
 
@@ -153,15 +141,15 @@ def _start_unmarked() -> Planted:
 @_plant("5: a handover runs long jobs twice", "repeated", scene=_LONG)
 def _recover_the_living() -> Planted:
     def take_row(self: Any, row: Any) -> None:
-        if row["started_by"] is not None and not self._held.knows(row["id"]):
-            self.orphans.append(row)
-        else:
-            original(self, row)
+        self.orphans.append(row)
 
-    original = reader.Reader._take_row
+    def is_begun(self: Any, row: Any) -> bool:
+        return row["started_by"] is not None and not self._held.knows(row["id"])
+
     dead_only = {"AND NOT EXISTS (SELECT FROM timebell.nodes n WHERE n.incarnation = j.started_by)": ""}
     return several(
-        patch.object(reader.Reader, "_take_row", take_row), altered(EngineStore, "recover_jobs", dead_only)
+        instead(reader.Reader, "_take_row", take_row, where=is_begun),
+        altered(EngineStore, "recover_jobs", dead_only),
     )
 
 
@@ -175,7 +163,7 @@ def _buried_alive() -> Planted:
 # A lease is eight hours long here, and a day too short for all the crashes that it takes.
 @_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=3, days=2, slow=True)
 def _no_solitude() -> Planted:
-    return patch.object(starter.Starter, "_has_place", lambda self, entry, handler: True)
+    return instead(starter.Starter, "_has_place", lambda self, entry, handler: True)
 
 
 @_plant(
@@ -187,7 +175,7 @@ def _no_solitude() -> Planted:
     slow=True,
 )
 def _buried_too_soon() -> Planted:
-    return patch.object(starter, "is_cause", lambda crash_count: crash_count >= 2)
+    return answering(starter, "is_cause", lambda _, crash_count: crash_count >= 2)
 
 
 @_plant("7: two plans at once double steps", "agenda", scene=_PLANNED)
@@ -203,13 +191,12 @@ def _agenda_unlocked() -> Planted:
 
 @_plant("11: a retry is taken for what was seen before", "lost", "agenda", slow=True)
 def _seen_by_id() -> Planted:
-    def accept(self: Any, row: Any) -> bool:
-        return row["id"] not in self._seen and original(self, row)
+    def is_newer(self: Any, row: Any) -> bool:
+        return bool(self._seen.get(row["id"], row["version"]) < row["version"])
 
-    original = held.Held.accept
     return several(
-        patch.object(held.Held, "accept", accept),
-        patch.object(held.Held, "_drop_seen", lambda self, id, version: None),
+        instead(held.Held, "accept", lambda self, row: False, where=is_newer),
+        instead(held.Held, "_drop_seen", lambda self, id, version: None),
     )
 
 
@@ -232,26 +219,28 @@ def _no_sweep() -> Planted:
         original(self)
 
     original = reader.Reader.plan
-    return patch.object(reader.Reader, "plan", plan)
+    return instead(reader.Reader, "plan", plan)
 
 
 @_plant("the end is written before the effect", "truth")
 def _finish_first() -> Planted:
     async def run(self: Any, running: Any, job: Any) -> Any:
-        if running.handler.mode != "transactional":
-            entry = running.entry
-            async with self._database.connection() as session:
-                await self._store.finish_jobs(
-                    session,
-                    ids=[entry.id],
-                    version=running.version,
-                    started_ats=[running.started_at],
-                    fence=settler.fence([entry], entry.incarnation),
-                )
+        entry = running.entry
+        async with self._database.connection() as session:
+            await self._store.finish_jobs(
+                session,
+                ids=[entry.id],
+                version=running.version,
+                started_ats=[running.started_at],
+                fence=settler.fence([entry], entry.incarnation),
+            )
         return await original(self, running, job)
 
+    def is_apart(self: Any, running: Any, job: Any) -> bool:
+        return bool(running.handler.mode != "transactional")
+
     original = executor.Executor._call
-    return patch.object(executor.Executor, "_call", run)
+    return instead(executor.Executor, "_call", run, where=is_apart)
 
 
 @_plant("effect and end are two transactions", "duplicated", "after_cancel")
@@ -262,7 +251,7 @@ def _effect_apart() -> Planted:
         return bool(await original(self, session, settlement))
 
     original = executor.Executor._settle_inside
-    return patch.object(executor.Executor, "_settle_inside", settle_inside)
+    return instead(executor.Executor, "_settle_inside", settle_inside)
 
 
 @_plant("nodes ask their own clocks what is due", "early")
@@ -272,7 +261,7 @@ def _node_clocks() -> Planted:
         now: datetime = START + timedelta(microseconds=self._loop.now_us)
         return now + timedelta(seconds=skew)
 
-    return patch.object(SimulatedClock, "sql_now", sql_now)
+    return instead(SimulatedClock, "sql_now", sql_now)
 
 
 @_plant(
@@ -281,9 +270,9 @@ def _node_clocks() -> Planted:
 def _zombie_starts() -> Planted:
     # What waited in memory is marked before it begins, and the mark asks for the slot: it would look in their stead.
     return several(
-        patch.object(node.Node, "may_start", lambda self: self.incarnation != 0),
-        patch.object(node.Node, "may_begin", lambda self, incarnation: True),
-        patch.object(starter.Starter, "_must_mark", lambda self, entry, handler: handler.mode == "external"),
+        instead(node.Node, "may_start", lambda self: self.incarnation != 0),
+        answering(node.Node, "may_begin", lambda *_: True),
+        answering(starter.Starter, "_must_mark", lambda _, self, entry, handler: handler.mode == "external"),
     )
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
-from unittest.mock import patch
 
 from tests.simulation.database import altered
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plants import CALM, Plant, planter, several
+from tests.simulation.planting import Planted, answering, instead, several
+from tests.simulation.plants import CALM, Plant, planter
 from tests.simulation.scene import Scene
 from tests.simulation.wire import START
 from timebell.kernel import Snooze, Timebell
-from timebell.notify import deciding, delivering, routing
+from timebell.notify import delivering
 from timebell.notify.calling import Caller
 from timebell.notify.deciding import Skip
 from timebell.notify.delivering import Deliverer
@@ -52,7 +51,7 @@ def _now() -> datetime:
 
 
 @_plant("an attempt is written with its answer, not before the call", "unwritten", "twice")
-def _attempt_written_late() -> AbstractContextManager[Any]:
+def _attempt_written_late() -> Planted:
     unwritten: dict[Any, Any] = {}
 
     async def start(self: Any, starts: Sequence[Any]) -> Sequence[Started]:
@@ -72,21 +71,21 @@ def _attempt_written_late() -> AbstractContextManager[Any]:
         return await original_record(self, written)
 
     original_start, original_record = Desk._start, Desk._record
-    return several(patch.object(Desk, "_start", start), patch.object(Desk, "_record", record))
+    return several(instead(Desk, "_start", start), instead(Desk, "_record", record))
 
 
 @_plant("every attempt has a key of its own", "twice")
-def _key_by_attempt() -> AbstractContextManager[Any]:
-    def parcel(self: Any, facts: Any, candidate: Any, content: Any, started: Any, first_tried_at: Any) -> Any:
-        made = original(self, facts, candidate, content, started, first_tried_at)
+def _key_by_attempt() -> Planted:
+    def parcel(
+        made: Any, self: Any, facts: Any, candidate: Any, content: Any, started: Any, first_tried_at: Any
+    ) -> Any:
         return replace(made, key=f"{made.key}-{started.number}")
 
-    original = Caller._parcel
-    return patch.object(Caller, "_parcel", parcel)
+    return answering(Caller, "_parcel", parcel)
 
 
 @_plant("an inbox does not know what it has shown", "inbox", seed=2)
-def _inbox_forgets() -> AbstractContextManager[Any]:
+def _inbox_forgets() -> Planted:
     is_there = "EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.tenant = a.tenant AND i.id = a.id)"
     again = "CASE WHEN EXISTS (SELECT FROM timebell_notify.inbox i WHERE i.id = f.id) THEN f.delivery_id ELSE f.id END"
     forgetful = {
@@ -111,8 +110,8 @@ async def _confirm_all(self: Timebell, session: Any, runs: Sequence[Any]) -> fro
     days=1,
     slow=True,
 )
-def _unconfirmed() -> AbstractContextManager[Any]:
-    return patch.object(Timebell, "confirm", _confirm_all)
+def _unconfirmed() -> Planted:
+    return instead(Timebell, "confirm", _confirm_all)
 
 
 @_plant(
@@ -123,7 +122,7 @@ def _unconfirmed() -> AbstractContextManager[Any]:
     seed=2,
     slow=True,
 )
-def _held_in_memory() -> AbstractContextManager[Any]:
+def _held_in_memory() -> Planted:
     async def call(self: Any, job: Any) -> Any:
         outcome = await original(self, job)
         if isinstance(outcome, Snooze) and outcome.until is not None:
@@ -138,33 +137,30 @@ def _held_in_memory() -> AbstractContextManager[Any]:
     kept: set[Any] = set()
     original = Deliverer.__call__
     return several(
-        patch.object(Deliverer, "__call__", call),
-        patch.object(Timebell, "confirm", _confirm_all),
+        instead(Deliverer, "__call__", call),
+        instead(Timebell, "confirm", _confirm_all),
         altered(NotifyStore, "read_facts", {"n.settled_at IS NOT NULL AS is_settled": "false AS is_settled"}),
     )
 
 
 @_plant("an attempt that a crash cut off counts as never made", "twice", "truth", days=1, slow=True)
-def _crash_forgotten() -> AbstractContextManager[Any]:
+def _crash_forgotten() -> Planted:
     async def mend(self: Any, known: Any) -> Any:
         return replace(known, tried=tuple(replace(each, is_open=False) for each in known.tried))
 
-    return patch.object(Sender, "mend", mend)
+    return instead(Sender, "mend", mend)
 
 
 @_plant("every second notification is skipped", "untold", scene=_QUIETLY)
-def _every_second_skipped() -> AbstractContextManager[Any]:
-    def decide_whole(facts: Any) -> Any:
+def _every_second_skipped() -> Planted:
+    def is_second(facts: Any) -> bool:
         count[0] += 1
-        return Skip(reason="no_channel") if count[0] % 2 else deciding.decide_whole(facts)
+        return bool(count[0] % 2)
 
     count = [0]
-    return patch.object(delivering, "decide_whole", decide_whole)
+    return instead(delivering, "decide_whole", lambda facts: Skip(reason="no_channel"), where=is_second)
 
 
 @_plant("what is to be told in several ways is told in one", "untold", scene=_QUIETLY)
-def _first_leg_only() -> AbstractContextManager[Any]:
-    def legs_of(*facts: Any) -> Any:
-        return routing.legs_of(*facts)[:1]
-
-    return patch.object(delivering, "legs_of", legs_of)
+def _first_leg_only() -> Planted:
+    return answering(delivering, "legs_of", lambda legs, *_: legs[:1])

@@ -8,8 +8,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from tests.simulation.handlers import Handlers
 from tests.simulation.notes import Notes
 from tests.simulation.operating import Operators
 from tests.simulation.parts import parts
+from tests.simulation.planting import Planting, several
 from tests.simulation.post import Arrival, Post
 from tests.simulation.process import LEASE_SECONDS, Bus, Process, stretched_loops
 from tests.simulation.scene import Scene
@@ -75,6 +76,8 @@ class Result:
     history: list[Record]
     counts: Counter[str]
     seconds: float
+    # Where a bug was planted, and what of it was never come by.
+    unreached: list[str]
 
     def figures(self) -> dict[str, Any]:
         return {**summarise(self.history, self.violations), **self.counts}
@@ -265,14 +268,14 @@ def run_seed(
     database: TestDatabase,
     days: float = 2,
     scene: Scene | None = None,
-    planted: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    planted: Planting = several,
     is_traced: bool = False,
 ) -> Result:
     began = time.perf_counter()
     trace = Trace(is_kept=is_traced)
     bugs: list[BaseException] = []
     ground = ground_of(database)
-    with _logging_bugs(bugs), stretched_loops(), planted(), _monitor(database) as monitor:
+    with _logging_bugs(bugs), stretched_loops(), planted() as spots, _monitor(database) as monitor:
         ground.clear(monitor)
         run = _Run(seed, scene or scene_of(seed), database, monitor, trace, ground)
         try:
@@ -301,6 +304,7 @@ def run_seed(
         history=run.history,
         counts=run.wire.counts,
         seconds=time.perf_counter() - began,
+        unreached=[spot.name for spot in spots if not spot.count],
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from unittest.mock import patch
 
-from tests.simulation.plants import CALM, Plant, planter, several
-from timebell.apps.meetings import guards, notices, rules, service
+from tests.simulation.planting import Planted, answering, answering_in, instead, several
+from tests.simulation.plants import CALM, Plant, planter
+from timebell.apps.meetings import guards, service
 from timebell.apps.meetings.busy import Busy
 from timebell.apps.meetings.holds import Holds
 from timebell.apps.meetings.service import Meetings
@@ -26,33 +25,31 @@ _plant = planter(PLANTS, _MET)
 _silence = planter(PLANTS, _CALM)
 
 
-def _forgetting(*statuses: str) -> AbstractContextManager[Any]:
+def _forgetting(*statuses: str) -> Planted:
     """What is owed about a meeting stays as it is when it enters one of these states."""
 
     async def owe(self: Any, tx: Any, meeting: Any, reason: str, *, by: Any) -> AgendaDiff:
-        if meeting.status in statuses:
-            return AgendaDiff(revision=0)
-        return await original(self, tx, meeting, reason, by=by)
+        return AgendaDiff(revision=0)
 
-    original = Meetings._owe
-    return patch.object(Meetings, "_owe", owe)
+    def enters(self: Any, tx: Any, meeting: Any, reason: str, *, by: Any) -> bool:
+        return meeting.status in statuses
+
+    return instead(Meetings, "_owe", owe, where=enters)
 
 
 @_plant("to reschedule forgets the reminders of the old meeting", "plan")
-def _reminders_outlive_their_meeting() -> AbstractContextManager[Any]:
+def _reminders_outlive_their_meeting() -> Planted:
     return _forgetting("rescheduled")
 
 
 @_plant("and nobody asks before they are told, either", "silence", days=1, slow=True)
-def _no_guard() -> AbstractContextManager[Any]:
-    class Blind(MeetingStore):
-        """Sees every meeting as one that is on."""
+def _no_guard() -> Planted:
+    def on(found: Any, *facts: Any, **more: Any) -> Any:
+        return None if found is None else replace(found, status="accepted")
 
-        async def read_meeting(self, tx: Any, *, id: Any) -> Any:
-            found = await super().read_meeting(tx, id=id)
-            return None if found is None else replace(found, status="accepted")
-
-    return several(_forgetting("rescheduled", "cancelled"), patch.object(guards, "MeetingStore", Blind))
+    return several(
+        _forgetting("rescheduled", "cancelled"), answering_in(guards, "MeetingStore", "read_meeting", on)
+    )
 
 
 @_plant(
@@ -64,116 +61,105 @@ def _no_guard() -> AbstractContextManager[Any]:
     days=1,
     slow=True,
 )
-def _begun_after_all() -> AbstractContextManager[Any]:
+def _begun_after_all() -> Planted:
     async def confirm(self: Timebell, session: Any, runs: Any) -> frozenset[Any]:
         return frozenset(runs)
 
-    return patch.object(Timebell, "confirm", confirm)
+    return instead(Timebell, "confirm", confirm)
 
 
 @_plant("whoever accepts takes nobody's time", "overlap", "busy")
-def _nobody_is_busy() -> AbstractContextManager[Any]:
+def _nobody_is_busy() -> Planted:
     async def occupy(self: Any, tx: Any, meeting: Any, slot: Any, *, by: Any) -> None:
         return None
 
-    return patch.object(Busy, "occupy", occupy)
+    return instead(Busy, "occupy", occupy)
 
 
 @_plant("each meeting of a lineage is an entry of its own", "uid", slow=True)
-def _roots_forgotten() -> AbstractContextManager[Any]:
+def _roots_forgotten() -> Planted:
     async def insert_meeting(self: Any, tx: Any, **facts: Any) -> None:
         await original(self, tx, **{**facts, "root_id": facts["id"]})
 
     original = MeetingStore.insert_meeting
-    return patch.object(MeetingStore, "insert_meeting", insert_meeting)
+    return instead(MeetingStore, "insert_meeting", insert_meeting)
 
 
 @_plant("the state and what is owed in it are two transactions", "plan", days=1, slow=True)
-def _agenda_apart() -> AbstractContextManager[Any]:
+def _agenda_apart() -> Planted:
     async def owe(self: Any, tx: Any, meeting: Any, reason: str, *, by: Any) -> AgendaDiff:
         await tx.session.execute("COMMIT")
         await tx.session.execute("BEGIN")
         return await original(self, tx, meeting, reason, by=by)
 
     original = Meetings._owe
-    return patch.object(Meetings, "_owe", owe)
+    return instead(Meetings, "_owe", owe)
 
 
 @_plant("a hold that has ended is never removed", "hold", slow=True)
-def _held_for_ever() -> AbstractContextManager[Any]:
+def _held_for_ever() -> Planted:
     async def nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
         return None
 
     return several(
-        patch.object(AvailabilityStore, "free_ended_hold", nothing),
-        patch.object(AvailabilityStore, "free_expired", nothing),
+        instead(AvailabilityStore, "free_ended_hold", nothing),
+        instead(AvailabilityStore, "free_expired", nothing),
     )
 
 
 @_plant("a denial is told to everybody", "notice", slow=True)
-def _denied_to_all() -> AbstractContextManager[Any]:
+def _denied_to_all() -> Planted:
     async def tell(self: Any, tx: Any, template: str, meeting: Any, recipients: Any, **more: Any) -> None:
-        everybody = meeting.participants if template == "meetings.denied" else recipients
-        await original(self, tx, template, meeting, everybody, **more)
+        await original(self, tx, template, meeting, meeting.participants, **more)
+
+    def is_denied(self: Any, tx: Any, template: str, *facts: Any, **more: Any) -> bool:
+        return template == "meetings.denied"
 
     original = Meetings._tell
-    return patch.object(Meetings, "_tell", tell)
+    return instead(Meetings, "_tell", tell, where=is_denied)
 
 
 @_silence("nobody is ever reminded of a meeting", "untold")
-def _never_reminded() -> AbstractContextManager[Any]:
-    class Unseeing(MeetingStore):
-        """Sees no meeting."""
-
-        async def read_meeting(self, tx: Any, *, id: Any) -> Any:
-            return None
-
-    return patch.object(guards, "MeetingStore", Unseeing)
+def _never_reminded() -> Planted:
+    return answering_in(guards, "MeetingStore", "read_meeting", lambda *_, **__: None)
 
 
 @_silence("a reminder is withdrawn as soon as it is owed", "plan", slow=True)
-def _no_reminder_owed() -> AbstractContextManager[Any]:
-    def plan_of(meeting: Any, settings: Any) -> Any:
-        return replace(rules.plan_of(meeting, settings), reminders=())
-
-    return patch.object(service, "plan_of", plan_of)
+def _no_reminder_owed() -> Planted:
+    return answering(service, "plan_of", lambda plan, *_: replace(plan, reminders=()))
 
 
 @_silence("a reminder is of no use a good while before its meeting begins", "untold", "unreminded", slow=True)
-def _expired_too_soon() -> AbstractContextManager[Any]:
-    def reminders(meeting: Any, plan: Any, settings: Any) -> Any:
+def _expired_too_soon() -> Planted:
+    def reminders(made: Any, meeting: Any, plan: Any, settings: Any) -> Any:
         expires_at = plan.slot.start - timedelta(minutes=30)
-        return [
-            (replace(tell, expires_at=expires_at), step)
-            for tell, step in notices.reminders(meeting, plan, settings)
-        ]
+        return [(replace(tell, expires_at=expires_at), step) for tell, step in made]
 
-    return patch.object(service, "reminders", reminders)
+    return answering(service, "reminders", reminders)
 
 
 @_silence("nobody hears that they are asked, or added, or removed", "notice")
-def _nobody_is_asked() -> AbstractContextManager[Any]:
+def _nobody_is_asked() -> Planted:
     async def tell(self: Any, tx: Any, template: str, *facts: Any, **more: Any) -> None:
-        if template not in ("meetings.proposed", "meetings.added", "meetings.removed"):
-            await original(self, tx, template, *facts, **more)
+        return None
 
-    original = Meetings._tell
-    return patch.object(Meetings, "_tell", tell)
+    def is_so(self: Any, tx: Any, template: str, *facts: Any, **more: Any) -> bool:
+        return template in ("meetings.proposed", "meetings.added", "meetings.removed")
+
+    return instead(Meetings, "_tell", tell, where=is_so)
 
 
 @_silence("nothing that is done about a meeting is recorded", "audit")
-def _nothing_recorded() -> AbstractContextManager[Any]:
+def _nothing_recorded() -> Planted:
     async def record(self: Any, tx: Any, *facts: Any) -> None:
         return None
 
-    return several(patch.object(Meetings, "_record", record), patch.object(Holds, "_record", record))
+    return several(instead(Meetings, "_record", record), instead(Holds, "_record", record))
 
 
 @_silence("what is done about a meeting is recorded, but for one verb", "audit", slow=True)
-def _one_verb_unrecorded() -> AbstractContextManager[Any]:
-    async def record(self: Any, tx: Any, name: str, *facts: Any) -> None:
-        if name != "meeting.denied":
-            await original(self, tx, name, *facts)
+def _one_verb_unrecorded() -> Planted:
+    async def record(self: Any, tx: Any, *facts: Any) -> None:
+        return None
 
-    original = Meetings._record
-    return patch.object(Meetings, "_record", record)
+    return instead(Meetings, "_record", record, where=lambda self, tx, name, *facts: name == "meeting.denied")
