@@ -31,6 +31,7 @@ class Size:
     celery_future: int = 100_000
     # Beside so many the broker does not keep up with the rate that we are measured at, so there is a lower one too.
     celery_late: tuple[str, ...] = ("10x30", "500x4")
+    bookings: int = 10_000
 
 
 # For trying the benchmark itself out; what it shows is not worth telling.
@@ -53,6 +54,7 @@ QUICK = Size(
     messages_late_seconds=2,
     celery_future=500,
     celery_late=("10x2", "100x2"),
+    bookings=300,
 )
 
 
@@ -97,6 +99,12 @@ def plan_messages(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
         yield Measurement(name=f"late {peer.name}", round=0, arguments=arguments, peer=peer)
     publish = ("publish", *compared, *late, f"--future={size.future}")
     yield Measurement(name="publish", round=0, arguments=publish)
+
+
+def plan_sequences(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
+    """Bookings that come, and what is scheduled for them. The bench measures its raw side before and after its own."""
+    for number in range(size.rounds):
+        yield Measurement(name="enrol", round=number, arguments=("enrol", f"--bookings={size.bookings}"))
 
 
 def _ours(size: Size, number: int) -> Iterator[Measurement]:

@@ -24,9 +24,10 @@ import asyncpg
 import click
 
 from bench.place import Place, Weather, place
-from bench.plan import QUICK, Measurement, Size, plan, plan_messages
+from bench.plan import QUICK, Measurement, Size, plan, plan_messages, plan_sequences
 from bench.render import Results, blocks, put
 from bench.render_messages import message_blocks
+from bench.render_sequences import sequence_blocks
 from bench.scratch import MESSAGE_PEERS, PEERS, ROOT, NotRun, Peer, command, node_version
 from timebell.bench.rabbit import BrokerPlace, private_rabbit, rabbit_version
 from timebell.errors import TimebellError
@@ -70,6 +71,15 @@ PARTS: Mapping[str, Part] = {
         blocks=message_blocks,
         libraries=("timebell", "asyncpg", "pika", "uvloop", "orjson"),
         has_broker=True,
+    ),
+    "sequences": Part(
+        results=ROOT / "bench" / "results" / "sequences",
+        unpublished=ROOT / "build" / "bench-sequences.json",
+        pages={_PERFORMANCE: ["sequence-conditions", "sequences"]},
+        plan=plan_sequences,
+        peers={},
+        blocks=sequence_blocks,
+        libraries=("timebell", "asyncpg", "uvloop", "orjson"),
     ),
 }
 _DEADLINE_SECONDS = 900.0
@@ -281,7 +291,7 @@ def main(
 ) -> None:
     """Measure Timebell, the raw loop and peers on one server, and publish the tables."""
     if render is not None:
-        part = PARTS[only or ("messages" if render.parent.name == "messages" else "jobs")]
+        part = PARTS[only or (render.parent.name if render.parent.name in PARTS else "jobs")]
         publish(part, json.loads(render.read_text(encoding="utf-8")))
         return
     size = QUICK if quick else Size()
