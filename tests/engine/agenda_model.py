@@ -236,6 +236,23 @@ class SubjectModel:
             for other in self.jobs.values()
         )
 
+    def expect_alone(self, kind: str, now: datetime) -> None:
+        """Nothing else of the subject may begin or end at the instant at which a job of this kind begins.
+
+        The database hears of a start before the handler does, and of an end after it. A handler that asks the database
+        in between would be told what the model knows only on some machines.
+        """
+        acting = [job for job in self.jobs.values() if self._acts(job, now)]
+        is_alone = len(acting) < 2 or kind not in {job.kind for job in acting}
+        assert is_alone, (
+            f"{[job.key for job in acting]} are due at once, and the test cannot tell who is first"
+        )
+
+    def _acts(self, job: Owed, now: datetime) -> bool:
+        if job.ends_untried(now) is not None:
+            return True
+        return not (job.is_running or job.run_at > now or job.is_stale or self._is_behind(job, now))
+
     def finish(self, job: Owed, outcome: Outcome, now: datetime) -> None:
         """The attempt is over."""
         if outcome == "done":

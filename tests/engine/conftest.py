@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from tests.engine.support import Cluster, Owner, connect
 from timebell.testing.database import TestDatabase
+
+# A model that is contradicted has to say by what; outside of test files pytest leaves assertions without words.
+pytest.register_assert_rewrite("tests.engine.agenda_model", "tests.engine.agenda_world")
 
 
 @pytest_asyncio.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -121,7 +121,14 @@ class AgendaMachine(RuleBasedStateMachine):
     def set_agenda(
         self, subject: str, agenda: list[dict[str, Any]], ladder: dict[str, Any] | None, minutes: int
     ) -> None:
-        self._run(self.world.set_agenda(subject, *self._plan(agenda, ladder)))
+        anchor, steps = self._plan(agenda, ladder)
+        if ladder is not None and self.world.is_overdue(subject, steps[-1]):
+            # It waits to be tried again, or is stale, and runs as soon as it is stated: not at an instant of its own,
+            # so nothing else may be due now.
+            if self.world.engine is None:
+                self._run(self.world.start_node())
+            steps = [step for step in steps if step.key == _LADDER or step.due_at(anchor) > self.world.now]
+        self._run(self.world.set_agenda(subject, anchor, steps))
         self._go_on(minutes)
 
     @rule(order=st.permutations(SUBJECTS), first=agendas(), second=agendas(), minutes=minutes)
@@ -246,6 +253,70 @@ def _explore(
             )
         finally:
             runner.run(ground.close())
+
+
+def _wish(key: str, **given: Any) -> dict[str, Any]:
+    plain = {
+        "cells": 1,
+        "is_on_the_quarter": True,
+        "by_offset": False,
+        "kind": "p.external",
+        "payload": {"do": "done"},
+    }
+    rest = {"late": "skip", "grace": timedelta(0), "expires_after": None, "ordered": False, "once": False}
+    return {"key": key, **plain, **rest, "cut_off": "run", **given}
+
+
+def _ladder(do: str, *then: dict[str, Any]) -> dict[str, Any]:
+    return {"cells": 1, "do": do, "then": list(then)}
+
+
+def _play(database: TestDatabase, *doings: Callable[[AgendaMachine], None]) -> None:
+    """One example by hand. What it finds must not depend on what is quicker."""
+    with asyncio.Runner() as runner:
+        ground = runner.run(Ground.open(database))
+        machine = AgendaMachine(runner, ground)
+        try:
+            machine.begin()
+            for do in doings:
+                do(machine)
+                machine.the_pending_jobs_are_the_plan()
+        finally:
+            machine.teardown()
+            runner.run(ground.close())
+
+
+@pytest.mark.parametrize("word", ["fail", "snooze", "done", "cancel"])
+def test_a_step_goes_on_that_hung_while_a_ladder_failed(database_url: TestDatabase, word: str) -> None:
+    hangs = _wish("a", payload={"do": "hang"})
+    _play(
+        database_url,
+        lambda machine: machine.set_agenda(
+            SUBJECTS[0], [hangs], _ladder("fail_once", _wish("b", cells=2)), 12
+        ),
+        lambda machine: machine.let_one_go_on(0, word, 1),
+    )
+
+
+def test_a_ladder_that_waits_to_be_tried_again_runs_as_soon_as_it_is_stated_otherwise(
+    database_url: TestDatabase,
+) -> None:
+    late = _wish("a", cells=0, late="run")
+    _play(
+        database_url,
+        lambda machine: machine.set_agenda(SUBJECTS[0], [late], _ladder("fail_once"), 5),
+        lambda machine: machine.cancel_by_subject(SUBJECTS[1], 1),
+        lambda machine: machine.set_agenda(SUBJECTS[0], [late], {**_ladder("done"), "cells": 0}, 0),
+    )
+
+
+def test_a_step_expires_behind_another_before_a_ladder_is_tried_again(database_url: TestDatabase) -> None:
+    first = _wish("b", cells=2, ordered=True)
+    expires = _wish("a", ordered=True, expires_after=MINUTE)
+    _play(
+        database_url,
+        lambda machine: machine.set_agenda(SUBJECTS[0], [first, expires], _ladder("fail_once"), 12),
+    )
 
 
 @pytest.mark.req("U-3", "U-10")

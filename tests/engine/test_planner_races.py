@@ -139,7 +139,7 @@ async def test_edits_beside_planners_leave_what_the_last_of_them_says(
     finally:
         is_over.set()
         await asyncio.gather(*beside)
-    assert sum((editor.deeds for editor in editors), Counter[str]()).total() > EDITORS * EDITS / 2
+    assert sum((editor.deeds for editor in editors), Counter[str]()).total() >= EDITORS * EDITS / 2
     await nodes[0].engine.planner.run_due(cluster.clock.now)
     assert all(node.engine.planner.counters.claimed > 0 for node in nodes), "a planner had nothing to do"
     assert all(node.engine.planner.counters.parked == 0 for node in nodes)

@@ -13,6 +13,7 @@ from tests.shape.tree import TESTS, python_files, within
 # sleeping is what moves the clock, so that a simulation and the parts that apps have in it may.
 POLLING: Mapping[str, str] = {
     "tests/acceptance/": "real processes over HTTP",
+    "tests/apps/marketplace/acceptance/": "real processes that are killed",
     "tests/store/embedded/": "a PostgreSQL server that starts, stops and is killed",
     "tests/migration/test_migrate": "sessions of PostgreSQL that wait for each other",
 }

@@ -224,6 +224,14 @@ class Server:
             await migrate(owner, [KERNEL], api_role=ROLES["api"], read_role=ROLES["read"])
         return self
 
+    async def move_database(self, name: str, folder: Path) -> None:
+        """All that belongs to a database that nobody uses just now, to a tablespace on another disk."""
+        folder.mkdir(mode=0o700)
+        self._give(folder)
+        async with self.connection("admin", "postgres") as admin:
+            await admin.execute(f"CREATE TABLESPACE elsewhere LOCATION '{folder}'")
+            await admin.execute(f"ALTER DATABASE {name} SET TABLESPACE elsewhere")
+
     async def start(self, seconds: float = _READY_SECONDS) -> Server:
         """Return when it takes connections; raises with its last words if it ends instead."""
         if self._kept is not None:
