@@ -11,6 +11,24 @@ _CANCEL = ("tests/store/test_cancel.py",)
 
 PLANTED = [
     Planted(
+        name="part-hides-the-one-around-it",
+        file="kernel/transaction.py",
+        old="""            # It would hide that of a part around this one, which has the same name.
+            await self.session.execute("RELEASE SAVEPOINT timebell_part")
+""",
+        new="",
+        why="A part that is refused goes back no further than to one within it that failed before.",
+        tests=("tests/store/test_parts.py",),
+    ),
+    Planted(
+        name="part-refused-by-the-database",
+        file="kernel/transaction.py",
+        old="except (TimebellError, *REFUSED_ERRORS):",
+        new="except TimebellError:",
+        why="Whoever goes on after the database refused a part finds the whole transaction aborted.",
+        tests=("tests/store/test_parts.py",),
+    ),
+    Planted(
         name="key-free-too-late",
         file="kernel/sql/claim_keys.sql",
         old="taken.expires_at > coalesce(:now::timestamptz, now())",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,6 +25,7 @@ ARRAYS: dict[str, list[Any]] = {
     "interval": [timedelta(days=1, seconds=5), None],
     "smallint": [7, None, -1],
     "text": ["a,b", None, ""],
+    "time": [time(17, 30), None],
     "timestamp": [datetime(2026, 3, 29, 1), None],
     "timestamptz": [datetime(2026, 3, 29, 1, tzinfo=UTC), None],
     "uuid": [ID, None],

@@ -23,4 +23,6 @@ PASSING_ERRORS = (
 )
 # A statement took longer than it may.
 SLOW_ERRORS = (asyncpg.QueryCanceledError,)
+# The database refused a statement; what was before its savepoint still stands.
+REFUSED_ERRORS = (asyncpg.PostgresError,)
 DATABASE_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from timebell.clock import Chance, Clock, Ids, SystemClock
+from timebell.clock import Chance, Clock, Ids, SandboxClock, SystemClock
 from timebell.config import Settings
 from timebell.db.joined import session_on
 from timebell.db.pool import Database, Session
@@ -70,6 +70,7 @@ class Timebell:
         self.settings = settings or Settings()
         self.registry = (registry or Registry()).limited(self.settings.queues)
         self.clock = clock or SystemClock()
+        self.is_sandbox = isinstance(self.clock, SandboxClock)
         self.chance = chance or Chance()
         self.tallies = tallies or Tallies()
         self.holds = Holds()

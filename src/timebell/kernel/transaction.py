@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from timebell.db.failures import REFUSED_ERRORS
 from timebell.db.pool import Row, Session
 from timebell.errors import NoTransaction, TimebellError
 
@@ -51,12 +52,15 @@ class Transaction:
 
     @asynccontextmanager
     async def all_or_nothing(self) -> AsyncIterator[None]:
-        """A part that is undone where Timebell refuses it, so that the caller may go on with the rest."""
+        """A part that is undone where Timebell or the database refuses it, so that the caller may go on with the rest.
+        There may be parts within a part."""
         await self.session.execute("SAVEPOINT timebell_part")
         try:
             yield
-        except TimebellError:
+        except (TimebellError, *REFUSED_ERRORS):
             await self.session.execute("ROLLBACK TO SAVEPOINT timebell_part")
+            # It would hide that of a part around this one, which has the same name.
+            await self.session.execute("RELEASE SAVEPOINT timebell_part")
             raise
         await self.session.execute("RELEASE SAVEPOINT timebell_part")
 
