@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.processes import Process, clean_environment, free_port
 from tests.shape.tree import PACKAGE, kept_files, within
 
-APPS = ("reminders", "meetings", "scheduler", "sequences")
+APPS = ("reminders", "meetings", "scheduler", "sequences", "marketplace")
 # What could know of it: the house rules, the settings, the loading, everything that is served, and the simulation.
 OTHERS = (
     "tests/shape",

@@ -10,7 +10,13 @@ from timebell import errors
 from timebell.config import KINDS, RULES, rules_of
 
 # Settings that an app alone reads, and with which it may be taken away.
-OF_APPS = {"broker_due_queue": "scheduler"}
+OF_APPS = {
+    "broker_due_queue": "scheduler",
+    "payment_provider": "marketplace",
+    "stripe_secret_key": "marketplace",
+    "stripe_webhook_secret": "marketplace",
+    "stripe_url": "marketplace",
+}
 # Errors that only gather others.
 ROOTS = {"TimebellError"}
 

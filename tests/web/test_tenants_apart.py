@@ -74,7 +74,9 @@ class Neighbours:
         return [
             route
             for route in self.site.routes
-            if route.scope is not None and not route.path.endswith("/stream")
+            if route.scope is not None
+            and not route.path.endswith("/stream")
+            and not _is_asked_elsewhere(route)
         ]
 
     async def ask(
@@ -97,6 +99,12 @@ def ids_in(route: Route) -> dict[str, str]:
         for match in _IN_PATH.finditer(route.path)
         if match[1] == "id" or match[1].endswith("_id")
     }
+
+
+def _is_asked_elsewhere(route: Route) -> bool:
+    """What the marketplace serves hangs together, and no example stands by itself: its own tests build a market of each
+    tenant, and ask every route over the wall."""
+    return route.path.startswith("/api/marketplace/")
 
 
 async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
@@ -135,7 +143,12 @@ async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
     }
     # What an app takes for an example makes one of what it serves.
     for route in site.routes:
-        if route.path.startswith("/api/") and route.status == 201 and route.example:
+        if (
+            route.path.startswith("/api/")
+            and route.status == 201
+            and route.example
+            and not _is_asked_elsewhere(route)
+        ):
             async with site.bell.transaction() as tx:
                 for named in _templates_in(route.example):
                     await notify.templates.save(tx, replace(TEMPLATE, key=named))

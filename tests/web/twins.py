@@ -78,12 +78,15 @@ class Twin:
         paths: Mapping[str, Mapping[str, object]],
         values: Mapping[str, object],
         actor: str,
+        acts_always: bool = False,
     ) -> dict[str, tuple[int, str]]:
-        """Everything that the tenant `other` can read, asked in every way."""
+        """Everything that the tenant `other` can read, asked in every way. With `acts_always` what may be asked for a
+        person, or for nobody, is asked for the actor."""
+        acting = ("recipient", "either") if acts_always else ("recipient",)
         found: dict[str, tuple[int, str]] = {}
         for route in reads_of(list(routes)):
             path = route.path.format(**paths[route.path]) if "{" in route.path else route.path
-            person = actor if route.acts_for == "recipient" else None
+            person = actor if route.acts_for in acting else None
             for given in asked_in_every_way(route, values):
                 response = await self._site.get(
                     path, key=OTHER, actor=person, params=dict(given), headers=_SAME

@@ -42,6 +42,7 @@ DEFAULT_APPS: Final = (
     "timebell.apps.meetings",
     "timebell.apps.scheduler",
     "timebell.apps.sequences",
+    "timebell.apps.marketplace",
 )
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
@@ -158,6 +159,29 @@ class Settings:
         from_text=nothing_if_none,
     )
 
+    payment_provider: Literal["stripe", "simulator"] | None = choice(
+        None,
+        ("stripe", "simulator"),
+        "Who moves the money of the marketplace; without it, in demo mode, the simulator.",
+    )
+    stripe_secret_key: str | None = text(
+        r"[!-~]{8,300}",
+        "8 to 300 visible ASCII characters",
+        "The secret or restricted key of Stripe that charges, refunds and transfers are made with.",
+        mask=hide,
+    )
+    stripe_webhook_secret: str | None = text(
+        r"[!-~]{8,300}",
+        "8 to 300 visible ASCII characters",
+        "The signing secret of the webhook endpoint that Stripe reports to.",
+        mask=hide,
+    )
+    stripe_url: str | None = text(
+        r"https://[^\s/@?#]+|http://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?",
+        "a URL such as https://api.stripe.com; without TLS only on this machine",
+        "Where Stripe is called; without it, at its own address.",
+    )
+
     node_name: str | None = text(
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
         "1 to 100 letters, digits, dots, hyphens and underscores, beginning with a letter or digit",
@@ -258,6 +282,9 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             yield f"{small}: {low} is above {large}; give at most {high} or raise {large}"
     if settings.secret_key in settings.previous_secret_keys:
         yield "previous_secret_keys: secret_key is one of them; give what it was before, or leave it out"
+    for name in ("stripe_secret_key", "stripe_webhook_secret"):
+        if settings.payment_provider == "stripe" and getattr(settings, name) is None:
+            yield f"{name}: payment_provider is stripe, which needs it; set it, or leave payment_provider out"
     for name in ("owner_url", "api_url", "read_url", "listen_url", "pooled"):
         if settings.database_url is None and getattr(settings, name):
             yield f"{name}: the embedded server has no use for it; set database_url too or leave {name} out"

@@ -97,7 +97,7 @@ class Webhook:
 
 
 def _payload(parcel: Parcel) -> Mapping[str, Any]:
-    """The same at every attempt, since all of them stand for one event. No data takes the place of what is told."""
+    """All attempts stand for one event, and say when the first was made. No data takes the place of what is told."""
     kind = parcel.content.data.get("type")
     return {
         "type": kind if isinstance(kind, str) and _TYPE.fullmatch(kind) else TYPE,

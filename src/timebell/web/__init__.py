@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from timebell.web.bodies import read_bytes
     from timebell.web.calls import Call
     from timebell.web.fields import (
+        Duration,
         Input,
         Instant,
         Listed,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Call",
+    "Duration",
     "FieldError",
     "Input",
     "Instant",
@@ -61,6 +63,7 @@ _PLACES: Final = {
     "timebell.web.bodies": ("read_bytes",),
     "timebell.web.calls": ("Call",),
     "timebell.web.fields": (
+        "Duration",
         "Input",
         "Instant",
         "Listed",

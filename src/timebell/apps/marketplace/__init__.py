@@ -1,0 +1,5 @@
+"""A marketplace of workers: bookings, shifts, weekly payments, and a ledger in which every cent is somewhere."""
+
+from timebell.apps.marketplace.app import APP
+
+__all__ = ["APP"]

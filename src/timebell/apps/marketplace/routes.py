@@ -1,0 +1,16 @@
+"""Everything that is served about the marketplace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timebell.apps.marketplace.payments import money_routes, paying_routes
+from timebell.apps.marketplace.shifts import routes as shift_routes
+from timebell.apps.marketplace.staffing import routes as staffing_routes
+
+ROUTES: Final = (
+    *staffing_routes.ROUTES,
+    *shift_routes.ROUTES,
+    *money_routes.ROUTES,
+    *paying_routes.ROUTES,
+)

@@ -1,0 +1,9 @@
+-- Those of a booking, the oldest first.
+SELECT d.id, d.booking_id, d.time_log_id, d.dispute_option, d.status, d.reason, d.filed_by, d.dispute_filed_at,
+    d.timeout_expiration_time, d.timed_out_at, d.resolved_at, d.resolved_by, d.settlement::text AS settlement, d.created_at,
+    d.updated_at
+FROM marketplace.disputes d
+WHERE d.tenant = :tenant::text AND d.booking_id = :booking_id::uuid
+    AND (:status::text IS NULL OR d.status = :status::text)
+    AND d.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
+ORDER BY d.id LIMIT :limit::integer + 1

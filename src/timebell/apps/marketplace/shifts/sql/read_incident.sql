@@ -1,0 +1,4 @@
+SELECT i.id, i.booking_id, i.time_log_id, i.dispute_option, i.status, i.description, i.reported_by, i.reported_at,
+    i.closed_at, i.created_at, i.updated_at
+FROM marketplace.incident_reports i
+WHERE i.tenant = :tenant::text AND i.id = :id::uuid

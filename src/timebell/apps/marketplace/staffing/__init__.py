@@ -1,0 +1,1 @@
+"""Who lends whom to which project: companies, members, projects, workers and bookings."""

@@ -1,0 +1,41 @@
+"""The tutorial of the marketplace, typed in as it stands: every step answers what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.processes import Process, clean_environment, free_port
+from tests.acceptance.test_examples import KEY, shell
+from tests.acceptance.test_sequence_pages import MARK, SECONDS_MAX, typed
+from tests.docs.markdown import blocks
+from tests.shape.tree import PACKAGE, ROOT
+
+FOLDER = "/tmp/my-marketplace"
+
+pytestmark = pytest.mark.skipif(
+    not (PACKAGE / "apps" / "marketplace").exists(), reason="the app marketplace was taken away"
+)
+
+
+def test_every_line_of_the_page(place: Path, processes: list[Process]) -> None:
+    text = (ROOT / "docs" / "tutorial" / "first-marketplace.md").read_text(encoding="utf-8")
+    (start, _), *rest = typed(list(blocks(text)))
+    assert f"TIMEBELL_API_KEY={KEY}" in start
+    assert f"--sandbox --start 2026-03-01T00:00:00Z --data {FOLDER}" in start
+    port, folder = free_port(), place / "data"
+    process = Process(
+        place / "sandbox",
+        *("up", "--sandbox", "--start", "2026-03-01T00:00:00Z", "--data", folder, "--port", port),
+        port=port,
+        environment=clean_environment(TIMEBELL_API_KEY=KEY, TMPDIR=str(place)),
+    )
+    processes.append(process)
+    process.wait_ready()
+    script = "".join(f"{code}\necho '{MARK}'\n" for code, _ in rest)
+    here = script.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace(FOLDER, str(folder))
+    printed = "\n".join(shell(f"cd {ROOT}\n{here}", seconds=SECONDS_MAX))
+    answers = [part.strip() for part in printed.split(MARK)]
+    assert answers == [*(shown.strip() for _, shown in rest), ""]
+    assert sum(bool(shown) for _, shown in rest) == 7

@@ -1,0 +1,10 @@
+"""Faults in the marketplace. They go with the app."""
+
+from __future__ import annotations
+
+from tests.apps.marketplace.planted_money import MONEY
+from tests.apps.marketplace.planted_shifts import SHIFTS
+from tests.apps.marketplace.planted_staffing import STAFFING
+from tests.apps.marketplace.planted_weekly import WEEKLY
+
+PLANTED = [*MONEY, *SHIFTS, *STAFFING, *WEEKLY]
