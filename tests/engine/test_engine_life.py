@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.support import Cluster
 from tests.log_lines import kept_lines
-from timebell import App
+from timebell import App, Handler, Job
 from timebell.engine import Engine
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
@@ -76,6 +76,34 @@ async def test_an_engine_may_be_stopped_twice(database_url: TestDatabase) -> Non
         await h.engine.stop()
         await h.engine.stop()
         assert h.engine.complaints() == ["the engine is not running"]
+
+
+async def test_what_is_given_back_before_the_stop_is_not_begun_again(database_url: TestDatabase) -> None:
+    """Two signals at once: the second finds an engine that has not begun to stop, whose loops go on meanwhile."""
+    begun: list[int] = []
+
+    async def run(job: Job) -> None:
+        begun.append(job.attempt)
+        await asyncio.Event().wait()
+
+    waiting = App(name="t", handlers={"t.run": Handler(run=run, mode="plain")})
+    async with harness(database_url.url, [waiting], stop_seconds=10) as h:
+        await h.engine.start()
+        async with h.bell.transaction() as tx:
+            await h.bell.enqueue(tx, "t.run")
+        async with asyncio.timeout(9):
+            while not begun:
+                await asyncio.sleep(0)
+            h.engine.interrupt()
+            while not h.engine.worker.is_idle():
+                await asyncio.sleep(0)
+            # As many passes as the loops would make while the process closes its port.
+            for _ in range(20):
+                await h.engine.worker.look_around()
+                h.engine.worker.sweep()
+                await h.engine.worker.tick()
+            await h.engine.stop()
+    assert len(begun) == 1
 
 
 async def test_who_stays_hears_at_once_that_a_node_has_come_or_gone(database_url: TestDatabase) -> None:

@@ -10,6 +10,14 @@ _ASKED = "j.id NOT IN (SELECT r.job_id FROM timebell.cancel_requests r)"
 
 PLANTED = [
     Planted(
+        name="interrupted-and-begun-again",
+        file="engine/engine.py",
+        old="        self._is_interrupted = True\n        self.worker.stop_starting()\n",
+        new="",
+        why="Two signals at once: what the second gives back is begun again, and the process waits for it.",
+        tests=("tests/engine/test_engine_life.py",),
+    ),
+    Planted(
         name="guard-says-why-to-nobody",
         file="engine/executor.py",
         old='why = f": {wanted.why}" if isinstance(wanted, Refused) else ""',

@@ -88,6 +88,7 @@ class Engine:
             loop("wakeups", self._tick_wakeups),
         ]
         self._running: list[asyncio.Task[None]] = []
+        self._is_interrupted = False
 
     async def start(self) -> None:
         """Declare what the apps bring, take a share of the slots, and let the loops go."""
@@ -119,7 +120,7 @@ class Engine:
         """Begin nothing more, wait for what runs, give back what is not done in time, and leave in order."""
         self.worker.stop_starting()
         self.bell.wakeups.unwatch(self._nodes_changed.set)
-        await self._settle_within(self.bell.settings.stop_seconds)
+        await self._settle_within(self.bell.settings.stop_seconds, is_patient=True)
         if self.worker.attempts.running:
             self.worker.attempts.interrupt()
         await self._settle_within(_SETTLE_SECONDS)
@@ -127,9 +128,12 @@ class Engine:
         await self._leave()
         self.worker.close()
 
-    async def _settle_within(self, seconds: float) -> None:
+    async def _settle_within(self, seconds: float, *, is_patient: bool = False) -> None:
+        """Patience ends where somebody interrupts, also before it began."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not self.worker.is_idle() and asyncio.get_running_loop().time() < deadline:
+            if is_patient and self._is_interrupted:
+                break
             await self._pass(0.05)
             # Where somebody's open transaction holds a row, nothing goes on that could be waited for.
             await asyncio.sleep(_SETTLE_PAUSE_SECONDS)
@@ -153,7 +157,10 @@ class Engine:
                 ended.result()
 
     def interrupt(self) -> None:
-        """Give back at once what still runs, for whoever cannot wait until `stop` would."""
+        """Begin nothing more and give back at once what still runs, for whoever cannot wait until `stop` would; that
+        may be yet to come, and would find begun again what was given back before it."""
+        self._is_interrupted = True
+        self.worker.stop_starting()
         self.worker.attempts.interrupt()
 
     def complaints(self) -> list[str]:

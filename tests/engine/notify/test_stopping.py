@@ -189,7 +189,7 @@ async def test_what_is_being_written_down_is_written_to_the_end(cluster: Cluster
     name = "start_attempts" if when == "before" else "record_answers"
     hold = node.stage.hold("before", name)
     await node.run_until(hold)
-    node.engine.interrupt()
+    node.engine.worker.attempts.interrupt()
     await asyncio.sleep(0)
     await node.go_on(hold)
     cluster.clock.move(timedelta(seconds=1))
