@@ -81,9 +81,11 @@ async def test_an_engine_may_be_stopped_twice(database_url: TestDatabase) -> Non
 async def test_what_is_given_back_before_the_stop_is_not_begun_again(database_url: TestDatabase) -> None:
     """Two signals at once: the second finds an engine that has not begun to stop, whose loops go on meanwhile."""
     begun: list[int] = []
+    has_begun = asyncio.Event()
 
     async def run(job: Job) -> None:
         begun.append(job.attempt)
+        has_begun.set()
         await asyncio.Event().wait()
 
     waiting = App(name="t", handlers={"t.run": Handler(run=run, mode="plain")})
@@ -92,13 +94,10 @@ async def test_what_is_given_back_before_the_stop_is_not_begun_again(database_ur
         async with h.bell.transaction() as tx:
             await h.bell.enqueue(tx, "t.run")
         async with asyncio.timeout(9):
-            while not begun:
-                await asyncio.sleep(0)
+            await has_begun.wait()
             h.engine.interrupt()
-            while not h.engine.worker.is_idle():
-                await asyncio.sleep(0)
             # As many passes as the loops would make while the process closes its port.
-            for _ in range(20):
+            for _ in range(50):
                 await h.engine.worker.look_around()
                 h.engine.worker.sweep()
                 await h.engine.worker.tick()
