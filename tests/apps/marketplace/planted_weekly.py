@@ -37,6 +37,22 @@ WEEKLY = [
         tests=(f"{_CYCLES}::test_of_several_who_begin_in_a_zone_one_makes_its_schedules",),
     ),
     Planted(
+        name="second-try-looks-at-no-booking",
+        file=f"{_PAYMENTS}/charging.py",
+        old="        is_wanted = is_weekly(booking)\n",
+        new="        is_wanted = True\n",
+        why="A booking that was cancelled while its provider was away would be charged when it is back.",
+        tests=(f"{_CHARGING}::test_a_booking_that_changed_between_two_tries_is_not_charged",),
+    ),
+    Planted(
+        name="second-try-looks-at-no-dispute",
+        file=f"{_PAYMENTS}/charging.py",
+        old="        if is_wanted and await self._checking.is_contested(tx, booking):\n",
+        new="        if False:\n",
+        why="A booking that was disputed while its provider was away would be charged when it is back.",
+        tests=(f"{_CHARGING}::test_a_booking_that_changed_between_two_tries_is_not_charged",),
+    ),
+    Planted(
         name="run-after-the-cutoff",
         file=f"{_PAYMENTS}/cycles.py",
         old='        if run != "cutoffs" and await self._store.read_time(job.tx) >= week.cutoff:\n',

@@ -258,6 +258,38 @@ async def test_eligibility_is_read_again_when_the_job_runs(market: Market, statu
     assert await payments_of(market, booking["id"]) == []
 
 
+@pytest.mark.req("J-1.7", "J-1.9", "J-1.20")
+@pytest.mark.parametrize("fault", ["unavailable", "timeout_before", "timeout_after"])
+@pytest.mark.parametrize("meanwhile", ["Cancelled", "disputed"])
+async def test_a_booking_that_changed_between_two_tries_is_not_charged(
+    market: Market, fault: str, meanwhile: str
+) -> None:
+    """The first try wrote the payment down, and the second finds a booking that is not to be charged any more. What the
+    provider had taken all the same goes back, or is kept for a booking that only waits."""
+    booking = await market.book()
+    async with with_bank(market, faults={"charge": [fault]}) as bank:
+        await market.pass_until(PAID_AT)
+        (payment,) = await payments_of(market, booking["id"])
+        assert payment["status"] == "Pending"
+        if meanwhile == "disputed":
+            await dispute(market, booking["id"])
+        else:
+            done(await market.ask("Bea", "POST", f"bookings/{booking['id']}/cancel", {"reason": "rain"}))
+        await market.pass_until(PAID_AT + HOUR)
+        (payment,) = await payments_of(market, booking["id"])
+        assert bank.called("charge") == 1
+    status = "Payment_Paused_Dispute" if meanwhile == "disputed" else "Cancelled"
+    assert await status_of(market, booking["id"]) == status
+    if fault != "timeout_after":
+        assert (payment["status"], bank.taken) == ("Cancelled", {})
+    elif meanwhile == "disputed":
+        assert payment["status"] == "Succeeded"
+        assert await ledger_of(market, booking["id"]) == [("charge", WEEK), ("hold", WEEK)]
+    else:
+        assert payment["status"] == "Refunded"
+        assert sum(movement.amount for movement in bank.moved.values()) == WEEK
+
+
 @pytest.mark.req("J-1.10")
 async def test_nothing_about_insurance_is_asked(market: Market) -> None:
     from importlib.resources import files

@@ -44,17 +44,20 @@ WEBHOOK_OVERDUE: Final = "marketplace.webhook_overdue"
 OVERDUE_AFTER: Final = timedelta(hours=24)
 # When a provider that is away is asked again, unless it says when: there is time until the cutoff.
 _AWAY: Final = timedelta(minutes=2)
+UNWANTED: Final = "the booking is not to be charged any more"
 # How much of what a provider says is kept.
 _REASON_CHARS_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A payment that is to be asked for. `was_begun`: by an earlier run, so the provider may know of it."""
+    """A payment that is to be asked for. `was_begun`: by an earlier run, so the provider may know of it. `is_wanted`: the
+    booking is still to be charged; where it is not, only what became of the earlier run is asked."""
 
     payment_id: UUID
     charge: Charge
     was_begun: bool
+    is_wanted: bool = True
 
 
 class Charging:
@@ -78,11 +81,15 @@ class Charging:
         if begun is None:
             return Done()
         charged = await self._ask(job, provider, begun)
-        if not isinstance(charged, Charged):
+        if not isinstance(charged, Charged | None):
             return charged
         async with self._bell.transaction(tenant=job.tenant) as tx:
             booking = await self._bookings.hold(tx, begun.charge.booking_id)
             payment = await self._read(tx, begun.payment_id)
+            if charged is None:
+                if payment.status == "Pending":
+                    await self._applying.cancel(tx, payment, UNWANTED, by=by_of(job))
+                return Done()
             applied = await self._applying.apply(tx, booking, payment, charged, by=by_of(job))
             if applied == "processing":
                 await self._expect_report(tx, payment)
@@ -104,11 +111,8 @@ class Charging:
         mine = next((payment for payment in payments if payment.attempt == attempt), None)
         now = await self._checking.now(tx)
         if mine is not None:
-            return (
-                await self._resume(tx, booking, mine)
-                if mine.status == "Pending" and now < week.cutoff
-                else None
-            )
+            is_open = mine.status == "Pending" and now < week.cutoff
+            return await self._resume(tx, booking, mine, by) if is_open else None
         if not is_weekly(booking) or any(payment.status in TAKEN_OR_PENDING for payment in payments):
             return None
         if await self._checking.is_contested(tx, booking):
@@ -133,9 +137,14 @@ class Charging:
         charge = await self._checking.charge_of(tx, booking, payment)
         return Begun(payment_id=payment.id, charge=charge, was_begun=False)
 
-    async def _resume(self, tx: Transaction, booking: Booking, payment: Payment) -> Begun:
+    async def _resume(self, tx: Transaction, booking: Booking, payment: Payment, by: By) -> Begun:
+        """The booking may have ended, or be disputed, since an earlier run wrote the payment down."""
+        is_wanted = is_weekly(booking)
+        if is_wanted and await self._checking.is_contested(tx, booking):
+            await self._checking.pause(tx, booking, by=by)
+            is_wanted = False
         charge = await self._checking.charge_of(tx, booking, payment)
-        return Begun(payment_id=payment.id, charge=charge, was_begun=True)
+        return Begun(payment_id=payment.id, charge=charge, was_begun=True, is_wanted=is_wanted)
 
     async def _write(
         self,
@@ -183,12 +192,13 @@ class Charging:
         )
         return payment
 
-    async def _ask(self, job: Job, provider: PaymentProvider, begun: Begun) -> Charged | Outcome:
-        """Have it charged, once; of one that may have been asked for, ask first what became of it."""
+    async def _ask(self, job: Job, provider: PaymentProvider, begun: Begun) -> Charged | None | Outcome:
+        """Have it charged, once; of one that may have been asked for, ask first what became of it. None where nothing
+        did, and nothing is to."""
         try:
             if begun.was_begun:
                 found = await provider.look_up(begun.charge)
-                if found is not None:
+                if found is not None or not begun.is_wanted:
                     return found
             return await provider.charge(begun.charge)
         except Unavailable as error:
