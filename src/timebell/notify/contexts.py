@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 import orjson
 
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Job, Retry
 from timebell.kernel.enqueueing import encode_payload
+
+# Somebody has to load an app. What waits for that costs no attempt, and is not to keep a node busy meanwhile.
+_NOT_LOADED: Final = timedelta(minutes=1)
+
+
+def not_registered(what: str, name: str) -> Retry:
+    return Retry(
+        f"no {what} is registered as {name!r}; load the app that brings it", "unavailable", _NOT_LOADED
+    )
 
 
 class Unread(Exception):
@@ -25,9 +35,7 @@ async def read_context(name: str, job: Job) -> dict[str, Any]:
     """As JSON has it, so that a text says the same of what was planned and of what was read."""
     read = job.bell.registry.contexts.get(name)
     if read is None:
-        raise Unread(
-            Retry(f"no context is registered as {name!r}; load the app that brings it", "unavailable")
-        )
+        raise Unread(not_registered("context", name))
     answer: object = await read(job)
     if not isinstance(answer, Mapping):
         words = f"the context {name!r} is a {type(answer).__name__}; answer with a mapping of names to values"

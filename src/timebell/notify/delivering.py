@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
 from timebell.notify.calling import Caller, Stopped
-from timebell.notify.contexts import Unread
+from timebell.notify.contexts import Unread, not_registered
 from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
 from timebell.notify.desk import Desk, Progress, Skipped
 from timebell.notify.digest_entries import refused_by
@@ -133,7 +133,7 @@ class _Run:
             return None
         guard = self._job.bell.registry.guards.get(name)
         if guard is None:
-            return Retry(f"no guard is registered as {name!r}; load the app that brings it", "unavailable")
+            return not_registered("guard", name)
         answer = await guard(self._job)
         if answer:
             self._checks.append(Check(name="guard", verdict="passed", detail={"guard": name}))

@@ -91,6 +91,11 @@ async def test_a_guard_that_breaks_or_is_missing_stops_nothing_for_good(database
         await s.harness.advance(HOUR)
         assert (await s.now(broken.id)).state == "sent"
         assert (await s.now(missing.id)).state == "pending"
+        async with s.harness.bell.database.connection() as session:
+            runs = await session.connection.fetchval(
+                "SELECT count(*) FROM timebell.job_log WHERE id = $1", missing.id
+            )
+        assert runs <= 60, "what nobody can ask yet is not asked about every second"
 
 
 async def test_what_one_channel_told_is_told_whatever_the_guard_says_later(
