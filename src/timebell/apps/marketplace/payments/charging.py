@@ -51,8 +51,10 @@ _REASON_CHARS_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A payment that is to be asked for. `was_begun`: by an earlier run, so the provider may know of it. `is_wanted`: the
-    booking is still to be charged; where it is not, only what became of the earlier run is asked."""
+    """A payment that is to be asked for. `was_begun`: by an earlier run, so the provider may know of it.
+
+    `is_wanted`: the booking is still to be charged. Where it is not, only what became of the earlier run is asked.
+    """
 
     payment_id: UUID
     charge: Charge
@@ -192,7 +194,7 @@ class Charging:
         )
         return payment
 
-    async def _ask(self, job: Job, provider: PaymentProvider, begun: Begun) -> Charged | None | Outcome:
+    async def _ask(self, job: Job, provider: PaymentProvider, begun: Begun) -> Charged | Outcome | None:
         """Have it charged, once; of one that may have been asked for, ask first what became of it. None where nothing
         did, and nothing is to."""
         try:
