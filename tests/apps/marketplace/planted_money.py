@@ -191,6 +191,22 @@ MONEY = [
         tests=_VERIFYING,
     ),
     Planted(
+        name="proof-does-not-miss-what-was-frozen",
+        file=f"{_PAYMENTS}/proving.py",
+        old="        if by_dispute[id] != amount:\n",
+        new="        if by_dispute[id] > amount:\n",
+        why="Whoever thaws disputed money by deleting its entry would not be found.",
+        tests=_VERIFYING,
+    ),
+    Planted(
+        name="proof-leaves-frozen-what-nobody-disputes",
+        file=f"{_PAYMENTS}/proving.py",
+        old="        if amount > 0 and shift not in contested:\n",
+        new="        if amount > 0 and shift in told:\n",
+        why="Money would stay frozen for ever after the entry that unfroze it was deleted.",
+        tests=_VERIFYING,
+    ),
+    Planted(
         name="proof-stops-after-a-page",
         file=f"{_PAYMENTS}/verifying.py",
         old="or len(accounts) < _BOOKINGS:",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.models import By, dispute_subject
 from timebell.apps.marketplace.payments.ledger import Ledger
 from timebell.apps.marketplace.payments.models import Payment
 from timebell.apps.marketplace.payments.payment_store import PaymentStore
@@ -168,7 +168,15 @@ class Applying:
         for shift in found["Disputed"]:
             dispute_id = await self._store.find_open_dispute(tx, time_log_id=shift.id)
             if dispute_id is not None:
-                await self._ledger.freeze(tx, booking, shift, dispute_id)
+                frozen = await self._ledger.freeze(tx, booking, shift, dispute_id)
+                await self._bell.record(
+                    tx,
+                    "dispute.frozen",
+                    {"booking_id": str(booking.id), "time_log_id": str(shift.id), "frozen": frozen},
+                    subject=dispute_subject(dispute_id),
+                    actor=by.name,
+                    correlation_id=by.correlation_id or payment.correlation_id,
+                )
         if (await self._settings.read_settings(tx)).payout_trigger == "webhook":
             await self._payouts.owe_payment(tx, booking, payment, by)
             return

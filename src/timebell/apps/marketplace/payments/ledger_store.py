@@ -82,7 +82,10 @@ class LedgerStore(Statements):
             Account(
                 id=row["id"],
                 currency=row["currency"],
-                **{name: orjson.loads(row[name]) for name in ("entries", "payments", "payouts", "told")},
+                **{
+                    name: orjson.loads(row[name])
+                    for name in ("entries", "payments", "payouts", "told", "disputes")
+                },
             )
             for row in rows
         ]

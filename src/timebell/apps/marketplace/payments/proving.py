@@ -2,7 +2,7 @@
 
 The database refuses what does not add up when it is written. This finds what somebody changed past it afterwards, since
 the same money is told of several times: by the entries, by the payment that it came from, by the payout with which it
-left, and by the audit trail, whose seals are proven by `timebell audit verify`.
+left, by the dispute that it is frozen for, and by the audit trail, whose seals are proven by `timebell audit verify`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _MOVEMENTS: Final = frozenset(
     }
 )
 _TAKEN: Final = ("Succeeded", "Refunded")
+_CONTESTED: Final = ("Open", "Legal_Hold")
 _LEFT: Final = {"transfer": "release", "refund": "refund"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """All that is written about the money of one booking. Rows are as the tables have them, ids as texts; `told` is
-    what the audit trail says of payouts that were sent."""
+    what the audit trail says of payouts that were sent. A dispute has what the trail says was frozen for it."""
 
     id: UUID
     currency: str
@@ -46,6 +47,7 @@ class Account:
     payments: Sequence[Row]
     payouts: Sequence[Row]
     told: Sequence[Row]
+    disputes: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ def prove(account: Account) -> list[Misfit]:
         *_of_payments(account),
         *_of_payouts(account),
         *_of_trail(account),
+        *_of_disputes(account),
     ]
     return [Misfit(booking_id=account.id, what=what) for what in found]
 
@@ -176,6 +179,27 @@ def _of_trail(account: Account) -> Iterator[str]:
         if told.get(id) != sent.get(id):
             trail, payout = _said(told.get(id)), _said(sent.get(id))
             yield f"payout {id}: the audit trail tells of {trail}, and the payout of {payout}"
+
+
+def _of_disputes(account: Account) -> Iterator[str]:
+    by_dispute: Counter[str] = Counter()
+    by_shift: Counter[str] = Counter()
+    for entry in account.entries:
+        if entry["type"] == "freeze":
+            by_dispute[entry["dispute_id"]] += entry["amount"]
+        for place, sign in (("from_place", -1), ("to_place", 1)):
+            if entry[place] == "frozen":
+                by_shift[entry["time_log_id"]] += sign * entry["amount"]
+    told = {dispute["id"]: dispute["told"] for dispute in account.disputes}
+    for id, amount in told.items():
+        if by_dispute[id] != amount:
+            yield f"dispute {id}: the audit trail tells of {amount} frozen, and the ledger of {by_dispute[id]}"
+    for id in by_dispute.keys() - told.keys():
+        yield f"dispute {id}: {by_dispute[id]} was frozen for it, and it is not of this booking"
+    contested = {each["time_log_id"] for each in account.disputes if each["status"] in _CONTESTED}
+    for shift, amount in by_shift.items():
+        if amount > 0 and shift not in contested:
+            yield f"time log {shift}: {amount} is frozen, and nothing about it is disputed"
 
 
 def _said(said: tuple[int, str] | None) -> str:
