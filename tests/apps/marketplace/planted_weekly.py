@@ -8,10 +8,43 @@ _CYCLES = "tests/apps/marketplace/test_cycles.py"
 _CHARGING = "tests/apps/marketplace/test_charging.py"
 _WARNING = "tests/apps/marketplace/test_warning.py"
 _CUTOFF = "tests/apps/marketplace/test_cutoff.py"
+_OVERDUE = "tests/apps/marketplace/test_overdue.py"
 _WEEKS = ("tests/apps/marketplace/test_weeks.py",)
 _PAYMENTS = "apps/marketplace/payments"
 
 WEEKLY = [
+    Planted(
+        name="overdue-asked-once",
+        file=f"{_PAYMENTS}/overdue.py",
+        old="        return Snooze(delay=OVERDUE_AFTER,",
+        new="        return Done() or Snooze(delay=OVERDUE_AFTER,",
+        why="A payment that a provider takes days over would stay pending for ever.",
+        tests=(_OVERDUE,),
+    ),
+    Planted(
+        name="overdue-nobody-expected",
+        file=f"{_PAYMENTS}/charging.py",
+        old="        await self._overdue.expect(tx, payment)\n",
+        new="",
+        why="Of a payment whose answer nobody heard, nobody would ever ask again.",
+        tests=(_OVERDUE,),
+    ),
+    Planted(
+        name="overdue-cancelled-too-early",
+        file=f"{_PAYMENTS}/overdue.py",
+        old="is not None or await self._checking.now(tx) < payment.period_start:",
+        new="is not None:",
+        why="A payment would be cancelled while a job is about to ask for it.",
+        tests=(_OVERDUE,),
+    ),
+    Planted(
+        name="overdue-asked-for-ever",
+        file=f"{_PAYMENTS}/overdue.py",
+        old='            await self._applying.review(tx, payment, "nobody could say what became of it", by=by)\n            return None\n',
+        new="            pass\n",
+        why="A payment of which nobody knows would be asked about for ever, and nobody would look.",
+        tests=(_OVERDUE,),
+    ),
     Planted(
         name="week-begins-after-the-gap",
         file=f"{_PAYMENTS}/weeks.py",

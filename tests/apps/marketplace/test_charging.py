@@ -418,20 +418,6 @@ async def test_money_for_a_booking_that_waits_is_kept(market: Market, status: st
     assert await funded_until(market, booking["id"]) == PERIOD[1]
 
 
-@pytest.mark.req("X-J32")
-async def test_after_a_day_without_a_report_somebody_is_told_and_the_provider_asked(market: Market) -> None:
-    booking = await market.book()
-    async with with_bank(market, outcome="processing", is_cancellable=False) as bank:
-        await market.pass_until(CUTOFF + 2 * HOUR)
-        (payment,) = await payments_of(market, booking["id"])
-        assert payment["status"] == "Pending"
-        bank.settle(payment["idempotency_key"], "succeeded")
-        await market.pass_until(PAID_AT + DAY)
-    assert len(await events_of(market, "payment.webhook_overdue")) == 1
-    assert (await payments_of(market, booking["id"]))[0]["status"] == "Succeeded"
-    assert market.bench.bell.tallies.counted["marketplace_payments"]["webhook_overdue",] == 1
-
-
 async def test_a_borrower_pays_again_after_a_decline(market: Market) -> None:
     booking = await market.book()
     path = f"bookings/{booking['id']}/pay"

@@ -25,6 +25,7 @@ from timebell.apps.marketplace.payments.checking import (
 )
 from timebell.apps.marketplace.payments.cycles import Week
 from timebell.apps.marketplace.payments.models import Payment, PaymentLine
+from timebell.apps.marketplace.payments.overdue import Overdue
 from timebell.apps.marketplace.payments.payment_store import TAKEN_OR_PENDING, PaymentStore
 from timebell.apps.marketplace.payments.payouts import MONEY
 from timebell.apps.marketplace.payments.provider import (
@@ -40,8 +41,6 @@ from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.errors import ConfigurationError
 from timebell.kernel import Done, Ids, Job, Outcome, Retry, Timebell, Transaction
 
-WEBHOOK_OVERDUE: Final = "marketplace.webhook_overdue"
-OVERDUE_AFTER: Final = timedelta(hours=24)
 # When a provider that is away is asked again, unless it says when: there is time until the cutoff.
 _AWAY: Final = timedelta(minutes=2)
 UNWANTED: Final = "the booking is not to be charged any more"
@@ -71,6 +70,7 @@ class Charging:
         self._store = PaymentStore(bell.clock)
         self._checking = Checking(bell)
         self._applying = Applying(bell)
+        self._overdue = Overdue(bell)
         self._ids = Ids(bell.chance)
 
     async def run(self, job: Job) -> Outcome:
@@ -92,9 +92,7 @@ class Charging:
                 if payment.status == "Pending":
                     await self._applying.cancel(tx, payment, UNWANTED, by=by_of(job))
                 return Done()
-            applied = await self._applying.apply(tx, booking, payment, charged, by=by_of(job))
-            if applied == "processing":
-                await self._expect_report(tx, payment)
+            await self._applying.apply(tx, booking, payment, charged, by=by_of(job))
         return Done()
 
     async def _begin(self, tx: Transaction, job: Job, provider: str) -> Begun | None:
@@ -175,6 +173,7 @@ class Charging:
         assert is_written, "the booking is held, and no payment of this week counts"
         await self._store.insert_payment_lines(tx, payment_id=id, lines=lines)
         payment = await self._read(tx, id)
+        await self._overdue.expect(tx, payment)
         said = {
             **_about(week),
             "booking_id": str(booking.id),
@@ -224,55 +223,15 @@ class Charging:
                 await self._applying.fail(tx, booking, payment, failure, by=by_of(job))
 
     async def _give_up(self, job: Job, begun: Begun, reason: str) -> None:
-        """Nobody knows whether it was taken. The cutoff asks again; until then somebody may look."""
+        """Nobody knows whether it was taken. The cutoff asks again, and so does what is overdue; somebody may look."""
         async with self._bell.transaction(tenant=job.tenant) as tx:
             payment = await self._read(tx, begun.payment_id)
             await self._applying.review(tx, payment, reason[:_REASON_CHARS_MAX], by=by_of(job))
-
-    async def _expect_report(self, tx: Transaction, payment: Payment) -> None:
-        """Whoever waits for the report is a row and not a job that runs; this job asks where none has come."""
-        await self._bell.enqueue(
-            tx,
-            WEBHOOK_OVERDUE,
-            {"payment_id": str(payment.id), "booking_id": str(payment.booking_id)},
-            delay=OVERDUE_AFTER,
-            subject=payment.subject,
-            key=str(payment.id),
-            on_conflict="keep",
-            correlation_id=payment.correlation_id,
-        )
 
     async def _read(self, tx: Transaction, id: UUID) -> Payment:
         payment = await self._store.read_payment(tx, id=id)
         assert payment is not None, "payments are not deleted"
         return payment
-
-    async def ask_again(self, job: Job) -> Outcome:
-        """`marketplace.webhook_overdue`: a day has passed without a report."""
-        payment_id, by = UUID(job.payload["payment_id"]), by_of(job)
-        async with self._bell.transaction(tenant=job.tenant) as tx:
-            booking = await self._bookings.hold(tx, booking_of(job))
-            payment = await self._read(tx, payment_id)
-            if payment.status != "Pending":
-                return Done()
-            charge = await self._checking.charge_of(tx, booking, payment)
-            if job.attempt == 1:
-                said = {"payment_id": str(payment.id)}
-                await self._checking.note(tx, booking, "webhook_overdue", by=by, data=said)
-        try:
-            found = await provider_of(self._bell).look_up(charge, ref=payment.provider_intent_id)
-        except ConfigurationError as error:
-            return Retry(error=str(error), error_class="unavailable")
-        except Unavailable as error:
-            return Retry(error=error.reason, error_class="unavailable")
-        except (Uncertain, Refused) as error:
-            return Retry(error=error.reason)
-        if found is not None:
-            async with self._bell.transaction(tenant=job.tenant) as tx:
-                booking = await self._bookings.hold(tx, booking_of(job))
-                payment = await self._read(tx, payment_id)
-                await self._applying.apply(tx, booking, payment, found, by=by)
-        return Done()
 
 
 def _key(booking_id: UUID, week: Week, attempt: int) -> str:
@@ -286,7 +245,3 @@ def _about(week: Week) -> dict[str, Any]:
 
 async def charge(job: Job) -> Outcome:
     return await Charging(job.bell).run(job)
-
-
-async def ask_again(job: Job) -> Outcome:
-    return await Charging(job.bell).ask_again(job)

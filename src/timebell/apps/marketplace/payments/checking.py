@@ -22,6 +22,7 @@ from timebell.errors import UnknownTimezone
 from timebell.kernel import Job, Timebell, Transaction
 
 UNKNOWN_ZONE: Final = "the timezone is not known"
+NEVER_ASKED: Final = "the provider was never asked for it"
 Noted = Literal["not_due", "skipped", "needs_review", "cutoff_waits", "webhook_overdue"]
 
 

@@ -16,6 +16,7 @@ from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.applying import NOTICES, Applying
 from timebell.apps.marketplace.payments.building import provider_of
 from timebell.apps.marketplace.payments.checking import (
+    NEVER_ASKED,
     UNKNOWN_ZONE,
     Checking,
     booking_of,
@@ -38,7 +39,6 @@ from timebell.notify import Notify
 
 REASON: Final = "Weekly Payment Hard Cutoff - Worker Released"
 RELEASES: Final = "marketplace_releases"
-NEVER_ASKED: Final = "the provider was never asked for it"
 # How long a payment that cannot be cancelled is waited for, and how often that is looked at.
 WAIT_MAX: Final = timedelta(minutes=60)
 WAIT_BETWEEN: Final = timedelta(minutes=5)

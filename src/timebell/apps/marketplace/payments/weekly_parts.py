@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from timebell.apps.marketplace.payments import charging, cutoff, cycles, warning
+from timebell.apps.marketplace.payments import charging, cutoff, cycles, overdue, warning
 from timebell.apps.marketplace.payments.applying import NOTICES, PAYMENTS
 from timebell.apps.marketplace.payments.building import destination_of
 from timebell.apps.marketplace.payments.payouts import MONEY
@@ -23,7 +23,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     cycles.CHARGE: Handler(
         run=charging.charge, queue=PAYMENTS_QUEUE, retry=MONEY, destination=destination_of
     ),
-    charging.WEBHOOK_OVERDUE: Handler(run=charging.ask_again, queue=_QUEUE, retry=MONEY),
+    overdue.WEBHOOK_OVERDUE: Handler(run=overdue.ask_again, queue=_QUEUE, retry=MONEY),
     cycles.WARN: Handler(run=warning.warn, mode="transactional", queue=WARNINGS_QUEUE, retry=MONEY),
     cycles.CUT_OFF: Handler(run=cutoff.cut_off, queue=CUTOFFS_QUEUE, retry=MONEY),
 }
