@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
 
-from tests.apps.marketplace.support import HOUR, MINUTE, SECOND, Market, open_market
+from tests.apps.marketplace.support import HOUR, MINUTE, SECOND, Json, Market, done, open_market
 from tests.apps.marketplace.weekly_support import (
     CUTOFF,
     PAID_AT,
@@ -19,8 +20,10 @@ from tests.apps.marketplace.weekly_support import (
     with_bank,
 )
 from timebell.apps.marketplace.payments.provider import Charged
+from timebell.notify import Unavailable
 from timebell.testing.database import TestDatabase
 
+AWAY = Unavailable(reason="connection refused", error_class="transient")
 BOTH = [("email", "bea@example.org"), ("sms", "+4915112345670")]
 
 
@@ -119,7 +122,46 @@ async def test_it_waits_for_whoever_changes_the_booking(market: Market) -> None:
     assert sent(market, "Final warning") == BOTH
 
 
-@pytest.mark.req("J-0.6", "J-2.5")
+@pytest.mark.req("J-2.5")
+async def test_a_warning_that_nobody_takes_is_tried_with_growing_pauses_and_then_waits_for_somebody(
+    market: Market,
+) -> None:
+    booking = await market.book()
+    market.provider.answer(*[AWAY] * 99)
+    async with with_bank(market, outcome="declined"):
+        # Of the payment that failed they were to be told as well; what counts here begins with the warning.
+        await market.pass_until(WARNED_AT - SECOND)
+        failed_before = {row["id"] for row in await attention(market)}
+        market.provider.parcels.clear()
+        await market.pass_until(WARNED_AT + 2 * HOUR)
+    for channel in ("email", "sms"):
+        tried = [
+            parcel.attempted_at
+            for parcel in market.arrived
+            if parcel.channel == channel and "Final warning" in parcel.content.text
+        ]
+        pauses = [late - early for early, late in pairwise(tried)]
+        assert len(pauses) >= 2, channel
+        assert all(early < late for early, late in pairwise(pauses)), channel
+    (waiting,) = [row for row in await attention(market) if row["id"] not in failed_before]
+    assert (waiting["template"], waiting["state"], waiting["reason"]) == (
+        "marketplace.final_warning",
+        "failed",
+        "exhausted",
+    )
+    assert (waiting["subject"], waiting["context"]) == (
+        f"staffing:{booking['id']}",
+        {"booking_id": booking["id"]},
+    )
+
+
+async def attention(market: Market) -> list[Json]:
+    """What waits for an operator, as they are shown it."""
+    rows: list[Json] = done(await market.site.ask("GET", "/v1/notifications/attention", key="admin"))["data"]
+    return rows
+
+
+@pytest.mark.req("J-0.6")
 async def test_jobs_are_done_while_nothing_can_be_told_and_the_rest_follows(
     marketplace_database: TestDatabase,
 ) -> None:
