@@ -47,6 +47,8 @@ class Operators(Unhurried):
     def _begin(self) -> None:
         self._queue_of: dict[str, str] = {}
         self._pauses: list[Pause] = []
+        # Who died as they paused a queue, or let it go on, does not know whether they did.
+        self._perhaps_paused: set[str] = set()
         self._revivals: list[Revival] = []
 
     def _caller(self) -> Caller:
@@ -64,7 +66,7 @@ class Operators(Unhurried):
     async def afterwards(self) -> None:
         """Whatever is paused goes on, whatever died and is wanted comes back, and some come at once."""
         scene = self._scene
-        for queue in {pause.queue for pause in self._pauses if pause.until is None}:
+        for queue in sorted(self._perhaps_paused):
             caller = self._caller()
             await caller.process.run(self._go_on(caller, queue))
         if scene.revivals_a_day:
@@ -100,8 +102,11 @@ class Operators(Unhurried):
         self._let(caller.process, self._stop_for(caller, queue, timedelta(hours=hours)))
 
     async def _stop_for(self, caller: Caller, queue: str, duration: timedelta) -> None:
+        self._perhaps_paused.add(queue)
         async with caller.process.bell.transaction() as tx:
             await caller.process.bell.pause(tx, queue)
+        # Somebody who let it go on meanwhile may have been before this.
+        self._perhaps_paused.add(queue)
         if not any(each.queue == queue and each.until is None for each in self._pauses):
             self._pauses.append(Pause(queue=queue, since=self._now()))
         caller.process.wire.counts["pauses"] += 1
@@ -116,6 +121,7 @@ class Operators(Unhurried):
                 pause.until = self._now()
         async with caller.process.bell.transaction() as tx:
             await caller.process.bell.resume(tx, queue)
+        self._perhaps_paused.discard(queue)
 
     def _revive(self) -> None:
         caller = self._caller()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from typing import Any
 from uuid import UUID
 
@@ -59,7 +60,8 @@ async def test_every_line_of_an_attempt_and_of_what_it_causes_has_the_id(
 ) -> None:
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
-    before = structlog.get_config()
+    before, root = structlog.get_config(), logging.getLogger()
+    level, handlers = root.level, root.handlers.copy()
     logs.set_up_logs("debug", "json")
     # The loggers of modules would keep this set-up for the tests that follow.
     structlog.configure(cache_logger_on_first_use=False)
@@ -67,6 +69,8 @@ async def test_every_line_of_an_attempt_and_of_what_it_causes_has_the_id(
         await _tell_through_a_job(database_url)
     finally:
         structlog.configure(**before)
+        root.setLevel(level)
+        root.handlers[:] = handlers
     lines = [json.loads(line) for line in written.getvalue().splitlines() if line.startswith("{")]
     acting = next(line for line in lines if line["event"] == "acting")
     answered = next(line for line in lines if line["event"] == "a provider answered")

@@ -84,7 +84,9 @@ class Race:
 
     async def book(self, rounds: int) -> None:
         days = [FIRST + timedelta(days=number) for number in range(rounds)]
-        booking = await self.market.book(*map(shift, days), end_date=days[-1].isoformat())
+        # It is not paid by the week, since the rounds pay for each shift themselves.
+        asked = {"end_date": days[-1].isoformat(), "payment_type": "Upfront"}
+        booking = await self.market.book(*map(shift, days), **asked)
         self.ids = [row["id"] for row in await self.market.shifts(booking["id"])]
 
     async def run(

@@ -83,6 +83,7 @@ async def test_to_whoever_has_no_part_it_is_as_if_it_were_not(marketplace_databa
     async with open_sandbox(marketplace_database, apps=(APP,)) as site:
         ids = await furnish(site)
         before = await rows_of(marketplace_database)
+        unseen: set[str] = set()
         for key, actor in ((OTHER, ids["new"]), ("admin", None)):
             for number, route in enumerate(routes_of(APP)):
                 name = name_of(route)
@@ -99,6 +100,7 @@ async def test_to_whoever_has_no_part_it_is_as_if_it_were_not(marketplace_databa
                             assert seen.json().get("data") == [], name
                         else:
                             assert seen.status_code in ((404,) if "{" in name else (404, 422)), name
+                            unseen |= {name} if seen.status_code == 404 else set()
                     continue
                 body = bodies(ids)[name] if name in ASKED else route.example and dict(route.example)
                 once = {"idempotency-key": f"stranger-{key}-{number}"}
@@ -110,4 +112,13 @@ async def test_to_whoever_has_no_part_it_is_as_if_it_were_not(marketplace_databa
                     problem(refused, 403, "not_allowed")
                 else:
                     problem(refused, 404, "not_found")
+                    unseen.add(name)
+        documented = (await site.get("/openapi.json")).json()["paths"]
+        untold = [
+            name_of(route)
+            for route in routes_of(APP)
+            if name_of(route) in unseen
+            and "404" not in documented[route.path][route.method.lower()]["responses"]
+        ]
+        assert untold == []
         assert await rows_of(marketplace_database) == before

@@ -177,6 +177,7 @@ ROUTES: Final = (
         acts_for="either",
         query=PaymentsQuery,
         answer=Listed[PaymentRow],
+        problems={404: "there is no such booking, or it is not yours"},
         codes=CODES,
     ),
     Route(

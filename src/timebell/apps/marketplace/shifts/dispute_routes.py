@@ -87,6 +87,8 @@ async def list_incidents(call: Call, *, query: IncidentsQuery) -> object:
 
 _SHIFT: Final = "0199a3c2-0000-7000-8000-000000000001"
 _REFUSED: Final = {403: "the acting recipient has no role that may do this"}
+_NO_SHIFT: Final = {404: "there is no such time log, or it is not yours"}
+_NO_BOOKING: Final = {404: "there is no such booking, or it is not yours"}
 
 ROUTES: Final = (
     Route(
@@ -102,7 +104,7 @@ ROUTES: Final = (
         answer=DisputeRow,
         idempotency="required",
         example={"time_log_id": _SHIFT, "option": "A", "reason": "Two hours were not worked"},
-        problems={**_REFUSED, 409: "it was verified before, or its time is over"},
+        problems={**_REFUSED, **_NO_SHIFT, 409: "it was verified before, or its time is over"},
         codes={**_NOT_ALLOWED, "dispute_too_late": CODES["dispute_too_late"]},
     ),
     Route(
@@ -114,6 +116,7 @@ ROUTES: Final = (
         acts_for="either",
         query=DisputesQuery,
         answer=Listed[DisputeRow],
+        problems=_NO_BOOKING,
     ),
     Route(
         method="GET",
@@ -137,7 +140,7 @@ ROUTES: Final = (
         answer=IncidentRow,
         idempotency="required",
         example={"time_log_id": _SHIFT, "option": "A", "description": "A ladder broke"},
-        problems=_REFUSED,
+        problems={**_REFUSED, **_NO_SHIFT},
         codes=_NOT_ALLOWED,
     ),
     Route(
@@ -149,6 +152,7 @@ ROUTES: Final = (
         acts_for="either",
         query=IncidentsQuery,
         answer=Listed[IncidentRow],
+        problems=_NO_BOOKING,
     ),
     Route(
         method="GET",

@@ -119,6 +119,7 @@ def _route(method: Any, path: str, run: Any, summary: str, **more: Any) -> Route
 
 _ID: Final = "0199a3c2-0000-7000-8000-000000000001"
 _REFUSED: Final = {403: "the acting recipient has no role that may do this"}
+_NO_COMPANY: Final = {404: "there is no such company, or it is not yours"}
 
 ROUTES: Final = (
     _route(
@@ -177,7 +178,16 @@ ROUTES: Final = (
         body=ProjectInput,
         answer=ProjectRow,
         example={"company_id": _ID, "name": "The new harbour", "timezone": "Europe/Berlin"},
+        problems={**_REFUSED, **_NO_COMPANY},
     ),
-    _route("GET", "projects", list_projects, "List projects", query=ProjectsQuery, answer=Listed[ProjectRow]),
+    _route(
+        "GET",
+        "projects",
+        list_projects,
+        "List projects",
+        query=ProjectsQuery,
+        answer=Listed[ProjectRow],
+        problems=_NO_COMPANY,
+    ),
     _route("GET", "projects/{id}", get_project, "Read a project", answer=ProjectRow),
 )

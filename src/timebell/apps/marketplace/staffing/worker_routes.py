@@ -90,7 +90,14 @@ ROUTES: Final = (
             "skills": ["roofs"],
             "hourly_rate": 2500,
         },
-        **{**_CHANGING, "problems": {**_REFUSED, 409: "they are a worker already (`worker_exists`)"}},
+        **{
+            **_CHANGING,
+            "problems": {
+                **_REFUSED,
+                404: "there is no such company, or it is not yours",
+                409: "they are a worker already (`worker_exists`)",
+            },
+        },
     ),
     Route(
         method="GET",
