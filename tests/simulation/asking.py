@@ -48,6 +48,9 @@ class Asking(ABC):
     async def afterwards(self) -> None:  # noqa: B027
         """Once no fault is left that could explain a silence: each thing once more."""
 
+    async def in_the_end(self) -> None:  # noqa: B027
+        """When nothing is left to do."""
+
     def leave(self) -> None:  # noqa: B027
         """Nobody does anything any more."""
 

@@ -111,7 +111,10 @@ class SimulatedConnection(asyncpg.Connection):
         lock_seconds = _lock_seconds(parameters, args) if is_patient else 0.0
 
         def perform() -> Any:
-            return asyncpg.Connection.fetch(self, query, *self._arguments(name, parameters, args, is_patient))
+            # What asks the server for the time itself is not told when its transaction began.
+            is_latest = "clock_timestamp()" in query
+            given = self._arguments(name, parameters, args, is_patient=is_patient, is_latest=is_latest)
+            return asyncpg.Connection.fetch(self, query, *given)
 
         return await self._carry(name, perform, args, lock_seconds)
 
@@ -142,11 +145,17 @@ class SimulatedConnection(asyncpg.Connection):
             self.idle = self.wire.loop.call_later(IDLE_SECONDS, self.wire.cut, self, context=self.wire.nobody)
 
     def _arguments(
-        self, name: str, parameters: tuple[str, ...], given: tuple[Any, ...], is_patient: bool
+        self,
+        name: str,
+        parameters: tuple[str, ...],
+        given: tuple[Any, ...],
+        *,
+        is_patient: bool,
+        is_latest: bool,
     ) -> list[Any]:
         """Where production lets the server say the time, and how long a lock is waited for, the simulation does."""
         now = self.wire.now()
-        if self.is_in_transaction() and name != "read_clock" and self.began_at is not None:
+        if self.is_in_transaction() and not is_latest and self.began_at is not None:
             now = self.began_at
         arguments = list(given)
         for position, parameter in enumerate(parameters):

@@ -90,7 +90,12 @@ class Injector:
         self._armed.append((name, self._chance.choice(telling), moment, "kill"))
 
     def _telling(self) -> tuple[str, ...]:
-        """Of a node: the statements of jobs, or those of notifications where there are some."""
+        """Of a node: the statements of jobs, or those of notifications where there are some, or of an app."""
+        special = [
+            part.telling_of_nodes for part in parts() if part.is_in(self._scene) and part.telling_of_nodes
+        ]
+        if special and self._chance.random() < 0.5:
+            return self._chance.choice(special)
         share = self._scene.notes_share
         return _TELLING_OF_NOTES if share and self._chance.random() < share else _TELLING
 

@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.parts import parts
 from timebell.testing.database import TestDatabase
 
 _PREPARE = """
@@ -46,6 +47,8 @@ class Ground:
         self.lines: list[Any] = []
         with psycopg.connect(database.admin_url, autocommit=True) as admin:
             admin.execute(_PREPARE)
+            for part in parts():
+                admin.execute(part.prepare.encode() or b"SELECT")
             for (statement,) in admin.execute(_UNTENDED).fetchall():
                 admin.execute(statement)
             tables = [sql.Identifier(*names) for names in admin.execute(_TABLES).fetchall()]

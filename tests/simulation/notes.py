@@ -30,6 +30,15 @@ _PHONES = {
     "hedy": "+4915112345003",
     "ivan": "+4915112345004",
     "mia": "+4915112345005",
+    **{
+        name: f"+49151123451{number:02}"
+        for number, name in enumerate(
+            (
+                *("bill", "sara", "lily", "wade", "walt", "will", "wren"),
+                *("wynn", "wilma", "wanja", "wulf", "waris", "willa"),
+            )
+        )
+    },
 }
 _ROUTES: Sequence[Route] = (
     Route(first=("email",)),

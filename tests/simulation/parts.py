@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,12 +25,21 @@ _TESTS = Path(__file__).parents[1]
 class Part:
     """What an app brings into a world: people who use it, and statements around which a fault is most telling.
 
-    `plants` names the module that has the bugs to plant in it, as `PLANTS`.
+    `queries` are the packages that have its statements, and `plants` names the module that has the bugs to plant in it,
+    as `PLANTS`. `telling_of_nodes` are statements around which faults hit nodes more often, and `logs` the loggers that
+    tell it as an error where a connection was cut. `prepare` is run once in each database, `stretched` is how beats go
+    by the hour as those of the engine do, and `texts` has words that are in what people are told by a template, where
+    that does not name what it is about.
     """
 
     app: App
-    queries: str
+    queries: tuple[str, ...]
     telling: tuple[str, ...]
+    telling_of_nodes: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    prepare: str = ""
+    stretched: Callable[[], AbstractContextManager[object]] = nullcontext
+    texts: Mapping[str, str] = field(default_factory=dict)
     plants: str
     make: Callable[[int, Scene, Callable[[Record], None], psycopg.Connection[Any]], Asking]
     is_in: Callable[[Scene], bool]

@@ -60,6 +60,7 @@ def stretched_settings(url: str, name: str) -> Settings:
         node_name=name,
         pool_size=_POOL_SIZE,
         requests_per_minute=1_000_000,
+        payment_provider="simulator",
         # In the end it is looked at who was told what, also in a world that lasts a year.
         delivery_days=3_650,
     )

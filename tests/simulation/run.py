@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -41,7 +41,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.web import Clients
 from tests.simulation.wire import Statement, Wire
 from tests.simulation.world import World
-from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.failures import DATABASE_ERRORS, PASSING_ERRORS, SLOW_ERRORS
 from timebell.testing.database import TestDatabase
 
 # Long enough for what is due last, its retries, and the leases of whoever died last.
@@ -100,7 +100,7 @@ class _Run:
         self.wire = Wire(self.loop, monitor, seed, trace, ground.lines)
         self.injector = Injector(seed, scene, self.wire, self._start, self._record)
         present = [part for part in parts() if part.is_in(scene)]
-        know_queries(*(part.queries for part in present))
+        know_queries(*(package for part in present for package in part.queries))
         users = [part.make(seed, scene, self._record, monitor) for part in present]
         self.askers: list[Asking] = [
             World(seed, scene, self._record),
@@ -187,6 +187,8 @@ class _Run:
         faults.cancel()
         with suppress(asyncio.CancelledError):
             await faults
+        for each in self.askers:
+            await each.in_the_end()
         self.until = until
 
     def _is_settled(self) -> bool:
@@ -272,14 +274,21 @@ def run_seed(
     is_traced: bool = False,
 ) -> Result:
     began = time.perf_counter()
+    scene = scene or scene_of(seed)
     trace = Trace(is_kept=is_traced)
     bugs: list[BaseException] = []
     ground = ground_of(database)
-    with _logging_bugs(bugs), stretched_loops(), planted() as spots, _monitor(database) as monitor:
+    with ExitStack() as stack:
+        stack.enter_context(_logging_bugs(bugs))
+        stack.enter_context(stretched_loops())
+        for part in parts():
+            stack.enter_context(part.stretched())
+        spots = stack.enter_context(planted())
+        monitor = stack.enter_context(_monitor(database))
         ground.clear(monitor)
-        run = _Run(seed, scene or scene_of(seed), database, monitor, trace, ground)
+        run = _Run(seed, scene, database, monitor, trace, ground)
         try:
-            run.loop.run_until_complete(run.live(days, 2 + seed % 3))
+            run.loop.run_until_complete(run.live(max(days, scene.days_min), 2 + seed % 3))
             run.read_ends()
             found = run.check()
             run.wire.counts["arrived_again"] = len(run.post.arrivals) - len(
@@ -322,12 +331,17 @@ def _bug(error: BaseException) -> Violation:
 @contextmanager
 def _logging_bugs(bugs: list[BaseException]) -> Iterator[None]:
     """What the engine logs about all these faults is of no interest, but for what it did not expect itself."""
+    # A job that dies is what the scenes are full of.
+    expected = {"timebell.attempts", "timebell.worker"}
+    # What apps tell of a connection that was cut under them, of a lock, and of nothing else.
+    cut_off, passing = {name for part in parts() for name in part.logs}, (*PASSING_ERRORS, *SLOW_ERRORS)
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            # A job that dies is what the scenes are full of.
-            if record.name not in ("timebell.attempts", "timebell.worker"):
-                bugs.append(sys.exception() or RuntimeError(record.getMessage()))
+            error = record.exc_info[1] if record.exc_info else sys.exception()
+            if record.name in expected or (record.name in cut_off and isinstance(error, passing)):
+                return
+            bugs.append(error or RuntimeError(record.getMessage()))
 
     ours, keep = logging.getLogger("timebell"), Keep(logging.ERROR)
     level, propagate = ours.level, ours.propagate

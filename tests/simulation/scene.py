@@ -35,6 +35,9 @@ class Scene:
     visits_a_day: float = 2.5
     meetings_a_day: float = 0
     bookings_a_day: float = 0
+    # Workers who are lent, and weeks that are paid for: nothing comes of it within a day or two.
+    staffings_a_day: float = 0
+    days_min: float = 0
     # How much another tenant asks for, under the same names, compared with the first.
     neighbours: float = 0
     crowds_a_day: float = 0
@@ -68,5 +71,5 @@ class Scene:
     def notes_share(self) -> float:
         """How much of what is asked for is to be told to somebody."""
         notes = self.tells_a_day + self.visits_a_day + self.digests_a_day
-        notes += self.meetings_a_day + self.bookings_a_day
+        notes += self.meetings_a_day + self.bookings_a_day + self.staffings_a_day
         return notes and notes / (notes + self.enqueues_a_day + self.plans_a_day)

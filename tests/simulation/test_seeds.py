@@ -10,7 +10,7 @@ from tests.simulation.scene import Scene
 from tests.simulation.scenes import YEAR, scene_of
 from timebell.testing.database import TestDatabase
 
-ALWAYS = range(1, 7)
+ALWAYS = range(1, 8)
 NEW_EACH_DAY = 3
 # Whatever a world has in it has to come about, or its invariant proves nothing there.
 _IN_IT = {
@@ -21,6 +21,7 @@ _IN_IT = {
     "schedules_a_day": "schedules",
     "orders_a_day": "orders_answered",
     "requests_a_day": "dues",
+    "staffings_a_day": "staffing_charge_succeeded",
 }
 
 
@@ -45,7 +46,8 @@ def test_a_day(seed: int, world_database: TestDatabase) -> None:
 
 @pytest.mark.parametrize("number", range(NEW_EACH_DAY))
 def test_a_day_that_nobody_has_seen(number: int, world_database: TestDatabase) -> None:
-    """Other seeds each day; they follow each other, so that they are of three kinds, and of others each day."""
+    """Other seeds each day; they follow each other, so that they are of three kinds, and of others each day. Some take
+    more than one day."""
     _play(daily_seed() * NEW_EACH_DAY + number, 1, world_database)
 
 
@@ -61,6 +63,15 @@ def test_two_days(seed: int, world_database: TestDatabase) -> None:
 @pytest.mark.parametrize("seed", range(1001, 1061))
 def test_a_week(seed: int, world_database: TestDatabase) -> None:
     _play(seed, 7, world_database)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(63, 223, 8))
+def test_weeks_of_a_marketplace(seed: int, world_database: TestDatabase) -> None:
+    """Of those of `test_two_days` that are such worlds there are six more."""
+    if not scene_of(seed).staffings_a_day:
+        pytest.skip("nobody is lent where the app is taken away")
+    _play(seed, 2, world_database)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from tests.history import Record, Violation
 from tests.simulation.ending import Change, Ending
 from tests.simulation.notes import QUIET, QUIET_HOURS, QUIET_ZONE, TEMPLATE, addresses_of
+from tests.simulation.parts import parts
 from tests.simulation.post import Arrival, Call
 from tests.simulation.process import SEEN_SECONDS
 
@@ -169,13 +170,16 @@ def _unwritten(note: Note) -> Iterator[tuple[str, str]]:
 
 
 def _twice(note: Note) -> Iterator[tuple[str, str]]:
-    for number, arrival in enumerate(note.arrivals):
-        if not number:
-            continue
-        if arrival.is_keyed and any(before.is_keyed for before in note.arrivals[:number]):
+    """On each leg of its route: whoever is told by two channels is told once by each."""
+    also = note.route.get("also") or ()
+    legs: defaultdict[str, list[Arrival]] = defaultdict(list)
+    for arrival in note.arrivals:
+        before = legs[arrival.channel if arrival.channel in also else "first"]
+        if before and arrival.is_keyed and any(each.is_keyed for each in before):
             yield "twice", f"{arrival.provider} takes keys, and took it again on {arrival.node}"
-        elif not arrival.is_uncertain:
+        elif before and not arrival.is_uncertain:
             yield "twice", f"taken again by {arrival.provider}, and nobody had said that it might be"
+        before.append(arrival)
 
 
 def _after_cancel(note: Note) -> Iterator[tuple[str, str]]:
@@ -207,8 +211,9 @@ def _is_night(instant: datetime) -> bool:
 
 
 def _mixed_up(note: Note) -> Iterator[tuple[str, str]]:
+    words = next((part.texts[note.template] for part in parts() if note.template in part.texts), note.name)
     for arrival in note.arrivals:
-        is_its = arrival.text == note.name if note.template == TEMPLATE else note.name in arrival.text
+        is_its = arrival.text == note.name if note.template == TEMPLATE else words in arrival.text
         if arrival.name != note.name or not is_its:
             yield "mixed_up", f"{arrival.provider} took the text of {arrival.text}"
         if arrival.address not in addresses_of(note.person):

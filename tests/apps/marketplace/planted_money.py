@@ -103,6 +103,14 @@ MONEY = [
         tests=_PAYOUTS,
     ),
     Planted(
+        name="payout-refused-forgets-an-unheard-answer",
+        file=f"{_PAYMENTS}/payouts.py",
+        old="        if not was_begun:\n            async with",
+        new="        if True:\n            async with",
+        why="What an earlier call has moved would be moved again, under another key that nobody looks for.",
+        tests=_PAYOUTS,
+    ),
+    Planted(
         name="unfunded-although-it-was-paid",
         file=f"{_PAYMENTS}/payouts.py",
         old="find_transfer(tx, time_log_id=shift.id) is not None:",

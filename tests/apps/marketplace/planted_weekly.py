@@ -46,6 +46,14 @@ WEEKLY = [
         tests=(_OVERDUE,),
     ),
     Planted(
+        name="overdue-given-up-forgotten",
+        file=f"{_PAYMENTS}/overdue.py",
+        old='payment.status in ("Cancelled", "Failed") and',
+        new="payment.amount < 0 and",
+        why="Money that was taken by a call that came late, and of which no report came, would be nobody's.",
+        tests=(_OVERDUE,),
+    ),
+    Planted(
         name="week-begins-after-the-gap",
         file=f"{_PAYMENTS}/weeks.py",
         old='aware(end_of_gap(midnight, place) if mapped.adjusted == "gap" else mapped.instant)',

@@ -18,6 +18,7 @@ from tests.apps.marketplace.weekly_support import (
     status_of,
     with_bank,
 )
+from timebell.apps.marketplace.payments.provider import Charged
 
 
 @pytest.mark.req("X-J32")
@@ -94,3 +95,39 @@ async def test_after_thirty_days_somebody_has_to_look(market: Market) -> None:
         asked = bank.called("lookup")
         await market.pass_until(PAID_AT + 40 * DAY)
         assert bank.called("lookup") == asked == 30
+
+
+@pytest.mark.req("X-J32", "X-J50")
+async def test_a_call_that_comes_after_its_payment_was_given_up_is_found_and_paid_back(
+    market: Market,
+) -> None:
+    """The node that was to ask stood still over the cutoff, asked when it went on, and the report was lost."""
+    booking = await market.book()
+    async with with_bank(market, faults={"charge": ["timeout_before"] * 9999}) as bank:
+        await market.pass_until(CUTOFF + HOUR)
+        (payment,) = await payments_of(market, booking["id"])
+        assert (payment["status"], bank.charges) == ("Cancelled", {})
+        bank.faults.clear()
+        bank.outcome = "processing"
+        key = payment["idempotency_key"]
+        bank.charges[key] = Charged(ref="ch_late", state="processing")
+        bank.amounts[key] = WEEK
+        await market.pass_until(PAID_AT + DAY + HOUR)
+        bank.settle(key, "succeeded")
+        await market.pass_until(PAID_AT + 2 * DAY + HOUR)
+    (movement,) = bank.moved.values()
+    assert (movement.of_ref, movement.amount) == ("ch_late", WEEK)
+    assert (await payments_of(market, booking["id"]))[0]["status"] == "Refunded"
+
+
+@pytest.mark.req("X-J32")
+async def test_what_was_given_up_is_asked_about_until_its_week_begins(market: Market) -> None:
+    booking = await market.book()
+    async with with_bank(market, faults={"charge": ["timeout_before"] * 9999}) as bank:
+        await market.pass_until(CUTOFF + HOUR)
+        asked = bank.called("lookup")
+        await market.pass_until(PERIOD[0] + DAY + HOUR)
+        # On Thursday, Friday, Saturday, Sunday and Monday at ten.
+        assert bank.called("lookup") == asked + 5
+    assert [each["status"] for each in await payments_of(market, booking["id"])][:1] == ["Cancelled"]
+    assert await events_of(market, "payment.webhook_overdue") == []

@@ -261,6 +261,31 @@ async def test_what_is_refused_can_still_be_kept_back_and_is_asked_anew(market: 
     assert first["key"] != second["key"], "the provider would answer the same key with the same refusal"
 
 
+@pytest.mark.req("J-7.11", "X-J62")
+async def test_a_refusal_after_an_answer_that_nobody_heard_does_not_pay_twice(market: Market) -> None:
+    """As where the lender has no account any more: the first call may have moved the money all the same."""
+    purse = await purse_of(market)
+    await purse.paid(0, 1)
+    await purse.verified(0)
+    await purse.order(
+        Orders(
+            faults=[
+                Fault(call="transfer", fault="timeout_after", times=1),
+                Fault(call="transfer", fault="refuse", times=1),
+            ]
+        )
+    )
+    await purse.owe(0)
+    await market.bench.advance(timedelta(hours=1))
+    assert (await states(market), await dead(market)) == (["sending"], 1)
+    async with purse.bell.transaction() as tx:
+        await purse.bell.revive(tx, kind="marketplace.pay_out")
+    await market.bench.run_due()
+    assert await states(market) == ["sent"]
+    assert await purse.moved("transfer") == AMOUNT
+    assert await purse.balance() == Balance(charged=2 * AMOUNT, held=AMOUNT, released=AMOUNT)
+
+
 @pytest.mark.req("J-7.11")
 async def test_a_shift_that_changed_meanwhile_is_not_paid_out(market: Market) -> None:
     """The job looks again, also where nobody kept the money back."""

@@ -11,7 +11,7 @@ from timebell.apps.meetings import APP
 PART = Part(
     # Templates are shipped once, by those who meet.
     app=replace(APP, on_declare=None),
-    queries="timebell.apps.meetings.sql",
+    queries=("timebell.apps.meetings.sql",),
     telling=(
         "lock_meeting",
         "lock_people",

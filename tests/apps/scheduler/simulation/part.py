@@ -8,7 +8,7 @@ from timebell.apps.scheduler import with_broker
 
 PART = Part(
     app=with_broker(None),
-    queries="timebell.apps.scheduler.sql",
+    queries=("timebell.apps.scheduler.sql",),
     telling=(
         "lock_requests",
         "read_standings",

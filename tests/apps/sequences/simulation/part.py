@@ -8,7 +8,7 @@ from timebell.apps.sequences import APP
 
 PART = Part(
     app=APP,
-    queries="timebell.apps.sequences.sql",
+    queries=("timebell.apps.sequences.sql",),
     telling=(
         "lock_subjects",
         "lock_free_subject",

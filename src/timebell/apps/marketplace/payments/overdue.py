@@ -1,7 +1,9 @@
 """`marketplace.webhook_overdue`: a payment that nobody has settled is asked about once a day, until it is.
 
 Whoever waits for a report is a row and not a job that runs. The job is written together with the payment, so that no
-crash, no answer that went unheard and no cutoff that stopped waiting leaves a payment that nobody asks about.
+crash, no answer that went unheard and no cutoff that stopped waiting leaves a payment that nobody asks about. One that
+was given up since the provider had not heard of it is asked about too, until its week begins: a call that was on its
+way then may have come after all, and its report may be lost.
 """
 
 from __future__ import annotations
@@ -71,9 +73,9 @@ class Overdue:
         """What is to be asked about. It is noted once; whoever would ask for ever has somebody look instead."""
         booking, by = await self._bookings.hold(tx, booking_of(job)), by_of(job)
         payment = await self._read(tx, UUID(job.payload["payment_id"]))
-        if payment.status != "Pending":
+        if not _may_be_taken(payment):
             return None
-        if job.cursor is None and job.attempt == 1:
+        if payment.status == "Pending" and job.cursor is None and job.attempt == 1:
             said = {"payment_id": str(payment.id)}
             await self._checking.note(tx, booking, "webhook_overdue", by=by, data=said)
         if await self._checking.now(tx) - payment.created_at > ASKED_FOR_MAX:
@@ -86,19 +88,27 @@ class Overdue:
         booking, by = await self._bookings.hold(tx, booking_of(job)), by_of(job)
         payment = await self._read(tx, payment_id)
         if found is not None:
-            return await self._applying.apply(tx, booking, payment, found, by=by) != "processing"
-        if payment.status != "Pending":
+            await self._applying.apply(tx, booking, payment, found, by=by)
+            return found.state != "processing"
+        if not _may_be_taken(payment):
             return True
         # Until its period begins, a job may still be about to ask for it.
         if payment.provider_intent_id is not None or await self._checking.now(tx) < payment.period_start:
             return False
-        await self._applying.cancel(tx, payment, NEVER_ASKED, by=by)
+        if payment.status == "Pending":
+            await self._applying.cancel(tx, payment, NEVER_ASKED, by=by)
         return True
 
     async def _read(self, tx: Transaction, id: UUID) -> Payment:
         payment = await self._store.read_payment(tx, id=id)
         assert payment is not None, "payments are not deleted"
         return payment
+
+
+def _may_be_taken(payment: Payment) -> bool:
+    """Whether nobody knows for certain that its money is not taken."""
+    is_given_up = payment.status in ("Cancelled", "Failed") and payment.provider_intent_id is None
+    return payment.status == "Pending" or is_given_up
 
 
 async def ask_again(job: Job) -> Outcome:

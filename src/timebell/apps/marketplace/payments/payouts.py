@@ -136,7 +136,7 @@ class Payouts:
                 await self._tell_of_failure(job.tenant, payout, error.reason)
             return Retry(error=error.reason)
         except Refused as error:
-            await self._refused(job.tenant, payout, error.reason)
+            await self._refused(job.tenant, payout, error.reason, was_begun=said.was_begun)
             return Dead(reason=error.reason)
         await self._settle(job.tenant, id, ref)
         return Done()
@@ -194,17 +194,22 @@ class Payouts:
                 )
             tx.after_commit.append(lambda: self._bell.tallies.add(PAYOUTS, payout.sort, "sent"))
 
-    async def _refused(self, tenant: str, payout: Payout, reason: str) -> None:
+    async def _refused(self, tenant: str, payout: Payout, reason: str, *, was_begun: bool) -> None:
         """Nothing has moved, for certain, so it may still be kept back. A provider answers the same key with the same
-        refusal for a day: whoever revives the job when the reason is gone asks with another."""
-        async with self._bell.transaction(tenant=tenant) as tx:
-            _, held = await self._hold(tx, payout.id)
-            if held.state == "sending":
-                attempt = held.attempt + 1
-                again = replace(
-                    held, state="pending", attempt=attempt, idempotency_key=_key(held.id, attempt)
-                )
-                await self._store.update_payout(tx, again, from_state="sending")
+        refusal for a day: whoever revives the job when the reason is gone asks with another.
+
+        An earlier call that nobody heard the end of may have moved it all the same. Then it stays as it is, and whoever
+        asks again looks for it first, under the key that it has.
+        """
+        if not was_begun:
+            async with self._bell.transaction(tenant=tenant) as tx:
+                _, held = await self._hold(tx, payout.id)
+                if held.state == "sending":
+                    attempt = held.attempt + 1
+                    again = replace(
+                        held, state="pending", attempt=attempt, idempotency_key=_key(held.id, attempt)
+                    )
+                    await self._store.update_payout(tx, again, from_state="sending")
         await self._tell_of_failure(tenant, payout, reason)
 
     async def _tell_of_failure(self, tenant: str, payout: Payout, error: str) -> None:

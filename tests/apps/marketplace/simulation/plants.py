@@ -1,0 +1,154 @@
+"""Bugs to plant in the marketplace, each a rule of the app left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from tests.simulation.planting import Planted, answering, answering_in, instead, several
+from tests.simulation.plants import CALM, Plant, planter
+from timebell.apps.marketplace.payments import cutoff, overdue
+from timebell.apps.marketplace.payments.checking import Checking
+from timebell.apps.marketplace.payments.cutoff import Cutoff
+from timebell.apps.marketplace.payments.ledger import Ledger
+from timebell.apps.marketplace.payments.payouts import Payouts
+from timebell.apps.marketplace.shifts import guards, handlers, owing, rules, service
+from timebell.apps.marketplace.shifts.models import Shift
+from timebell.apps.marketplace.shifts.owing import Owing
+from timebell.apps.marketplace.shifts.rules import APPROVE
+from timebell.apps.marketplace.shifts.service import Shifts
+
+PLANTS: list[Plant] = []
+# From Monday to the night after the first cutoff, and what comes of it.
+_LENT = replace(CALM, staffings_a_day=1.5, kills_a_day=2, pauses_a_day=1, stops_a_day=0.5, rush=0.05)
+_CALM = replace(CALM, staffings_a_day=1.5, stops_a_day=0)
+_plant = planter(PLANTS, _LENT)
+_calmly = planter(PLANTS, _CALM)
+
+
+async def _nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
+    return None
+
+
+@_plant("whoever charges again has another key", "charged_twice", days=1)
+def _charged_anew() -> Planted:
+    calls: Counter[Any] = Counter()
+
+    def renew(charge: Any, *_: Any) -> Any:
+        calls[charge.payment_id] += 1
+        return replace(charge, key=f"{charge.key}/{calls[charge.payment_id]}")
+
+    return answering(Checking, "charge_of", renew)
+
+
+@_plant("a payout that may have left is asked for under another key", "outside", days=2, slow=True)
+def _sent_anew() -> Planted:
+    def renew(begun: Any, *_: Any) -> Any:
+        if begun is None or not begun[1].was_begun:
+            return begun
+        return begun[0], replace(begun[1], key=f"{begun[1].key}/again")
+
+    return answering(Payouts, "_begin", renew)
+
+
+@_calmly("what is disputed is not frozen", "left_over", days=1)
+def _never_frozen() -> Planted:
+    async def freeze(self: Any, *facts: Any) -> int:
+        return 0
+
+    return instead(Ledger, "freeze", freeze)
+
+
+@_plant("somebody is released who was never asked to pay", "unasked", days=3.5, slow=True)
+def _released_unasked() -> Planted:
+    async def release(self: Cutoff, tx: Any, booking: Any, week: Any, why: str, *, by: Any) -> None:
+        await self._release(tx, booking, week, by=by)
+
+    return instead(Cutoff, "_leave", release)
+
+
+@_plant("a payment on its way is taken for one that failed", "released_paid", days=3.5, slow=True)
+def _not_waited_for() -> Planted:
+    def failed(payments: Any, *_: Any, **__: Any) -> Any:
+        return [replace(each, status="Failed") if each.status == "Pending" else each for each in payments]
+
+    return answering_in(cutoff, "PaymentStore", "list_payments_of_period", failed)
+
+
+@_plant("a payment of which no report came is not looked up", "unsettled", "outside", days=1, slow=True)
+def _never_looked_up() -> Planted:
+    async def begin(self: Any, tx: Any, job: Any) -> None:
+        return None
+
+    async def settle(self: Any, on_its_way: Any) -> str:
+        return "unknown"
+
+    return several(instead(overdue.Overdue, "_begin", begin), instead(Cutoff, "_settle", settle))
+
+
+@_plant("nobody asks whether something is disputed", "contested", days=3.5, slow=True)
+def _charged_though_disputed() -> Planted:
+    return answering(Checking, "is_contested", lambda *_: False)
+
+
+@_calmly("the clock approves whenever it comes by", "hasty_approval", days=1, slow=True)
+def _approved_early() -> Planted:
+    return several(
+        answering(handlers, "is_overdue", lambda *_: True), answering(service, "is_overdue", lambda *_: True)
+    )
+
+
+@_calmly("the clock approves nothing", "unapproved", days=1, slow=True)
+def _never_approved() -> Planted:
+    def without(due: Any, *_: Any) -> Any:
+        return replace(due, steps=tuple(step for step in due.steps if step.key != APPROVE))
+
+    return several(answering(owing, "owed", without), answering(handlers, "is_overdue", lambda *_: False))
+
+
+@_calmly("the ladder is climbed after a dispute", "hush", days=1)
+def _climbed_after_all() -> Planted:
+    def pending(shift: Any, *_: Any, **__: Any) -> Any:
+        if shift is None or shift.status != "Disputed":
+            return shift
+        return replace(shift, status="Pending_Verification")
+
+    def owed(due: Any, booking: Any, shift: Shift) -> Any:
+        return rules.owed(booking, pending(shift))
+
+    def held(found: Any, *_: Any) -> Any:
+        return found and replace(found, shift=pending(found.shift))
+
+    return several(
+        answering(owing, "owed", owed),
+        answering_in(handlers, "Shifts", "hold_free", held),
+        answering_in(guards, "ShiftStore", "read_shift", pending),
+    )
+
+
+@_calmly("whoever has clocked out is reminded all the same", "hush", days=1, slow=True)
+def _reminded_after_all() -> Planted:
+    def working(shift: Any, *_: Any, **__: Any) -> Any:
+        if shift is None or shift.status != "Pending_Verification":
+            return shift
+        return replace(shift, status="Working")
+
+    def owed(due: Any, booking: Any, shift: Shift) -> Any:
+        return replace(due, steps=(*due.steps, *rules.owed(booking, working(shift)).steps))
+
+    def held(found: Any, *_: Any) -> Any:
+        return found and replace(found, shift=working(found.shift))
+
+    return several(
+        answering(owing, "owed", owed),
+        answering(handlers, "owed", owed),
+        answering_in(handlers, "Shifts", "hold_free", held),
+        answering_in(guards, "ShiftStore", "read_shift", working),
+        instead(Owing, "take_back", _nothing),
+    )
+
+
+@_calmly("nothing that is done about a shift is recorded", "audit", days=1)
+def _nothing_recorded() -> Planted:
+    return instead(Shifts, "_record", _nothing)
