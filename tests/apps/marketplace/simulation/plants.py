@@ -31,7 +31,7 @@ async def _nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
     return None
 
 
-@_plant("whoever charges again has another key", "charged_twice", days=1)
+@_plant("whoever charges again has another key", "charged_twice", seed=2, days=1)
 def _charged_anew() -> Planted:
     calls: Counter[Any] = Counter()
 
@@ -42,7 +42,7 @@ def _charged_anew() -> Planted:
     return answering(Checking, "charge_of", renew)
 
 
-@_plant("a payout that may have left is asked for under another key", "outside", days=2, slow=True)
+@_plant("a payout that may have left is asked for under another key", "outside", seed=6, days=2, slow=True)
 def _sent_anew() -> Planted:
     def renew(begun: Any, *_: Any) -> Any:
         if begun is None or not begun[1].was_begun:
@@ -60,7 +60,7 @@ def _never_frozen() -> Planted:
     return instead(Ledger, "freeze", freeze)
 
 
-@_plant("somebody is released who was never asked to pay", "unasked", days=3.5, slow=True)
+@_plant("somebody is released who was never asked to pay", "unasked", seed=5, days=3.5, slow=True)
 def _released_unasked() -> Planted:
     async def release(self: Cutoff, tx: Any, booking: Any, week: Any, why: str, *, by: Any) -> None:
         await self._release(tx, booking, week, by=by)
@@ -107,7 +107,7 @@ def _never_approved() -> Planted:
     return several(answering(owing, "owed", without), answering(handlers, "is_overdue", lambda *_: False))
 
 
-@_calmly("the ladder is climbed after a dispute", "hush", days=1)
+@_calmly("the ladder is climbed after a dispute", "hush", days=1, slow=True)
 def _climbed_after_all() -> Planted:
     def pending(shift: Any, *_: Any, **__: Any) -> Any:
         if shift is None or shift.status != "Disputed":
@@ -149,6 +149,6 @@ def _reminded_after_all() -> Planted:
     )
 
 
-@_calmly("nothing that is done about a shift is recorded", "audit", days=1)
+@_calmly("nothing that is done about a shift is recorded", "audit", days=1, slow=True)
 def _nothing_recorded() -> Planted:
     return instead(Shifts, "_record", _nothing)
