@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.apps.marketplace.support import Market, done
 from tests.web.support import problem
+from timebell.apps.marketplace.models import PenaltyPolicy
 
 
 async def every_id(market: Market, path: str, who: str | None = None, **params: Any) -> list[str]:
@@ -137,13 +139,14 @@ async def test_only_an_admin_of_a_company_that_borrows_adds_projects(market: Mar
 
 
 async def test_a_tenant_decides_by_what_lenders_are_paid(market: Market) -> None:
-    defaults = {"payout_trigger": "verification", "max_extensions": 1}
+    policy = asdict(PenaltyPolicy())
+    defaults = {"payout_trigger": "verification", "max_extensions": 1, "penalty_policy": policy}
     assert await market.get("settings") == defaults
     assert done(await market.ask(None, "PATCH", "settings", {})) == defaults
     changed = done(await market.ask(None, "PATCH", "settings", {"payout_trigger": "webhook"}))
-    assert changed == {"payout_trigger": "webhook", "max_extensions": 1}
+    assert changed == {**defaults, "payout_trigger": "webhook"}
     changed = done(await market.ask(None, "PATCH", "settings", {"max_extensions": 0}))
-    assert changed == {"payout_trigger": "webhook", "max_extensions": 0}
+    assert changed == {**defaults, "payout_trigger": "webhook", "max_extensions": 0}
     assert await market.get("settings") == changed
     problem(await market.ask(None, "PATCH", "settings", {"max_extensions": 11}), 422, "invalid_input")
     problem(await market.ask(None, "PATCH", "settings", {}, key="write"), 403, "scope_missing")

@@ -26,8 +26,8 @@ from tests.apps.marketplace.shift_support import (
     working,
 )
 from tests.apps.marketplace.support import AMOUNT, DAY, HOUR, MINUTE, SECOND, Market, done, local, shift
+from timebell.apps.marketplace.disputes.service import TIME_OUT, TIME_OUT_QUEUE
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.shifts.disputes import TIME_OUT, TIME_OUT_QUEUE
 from timebell.apps.marketplace.shifts.ending import Ended, Ending
 from timebell.apps.marketplace.staffing.service import Bookings
 
@@ -209,31 +209,6 @@ async def test_option_b_after_a_release_cancels_the_days_that_are_left(market: M
     await disputed(market, id, option="B")
     assert await status(market, booking) == "Completed"
     assert [row["status"] for row in await market.shifts(booking)] == ["Disputed", "Cancelled", "Cancelled"]
-
-
-@pytest.mark.parametrize(
-    ("option", "events"), [("A", ["dispute.filed", "dispute.needs_review"]), ("B", ["dispute.filed"])]
-)
-async def test_a_dispute_that_nobody_resolved_is_looked_at(
-    market: Market, option: str, events: list[str]
-) -> None:
-    id = await submitted(market)
-    row = await disputed(market, id, option=option)
-    await market.pass_until(END + 3 * HOUR - SECOND)
-    assert await market.events(f"dispute:{row['id']}") == ["dispute.filed"]
-    await market.pass_until(END + 4 * HOUR)
-    assert await market.events(f"dispute:{row['id']}") == events
-
-
-@pytest.mark.parametrize("word", ["Settled", "Resolved", "Legal_Hold"])
-async def test_a_dispute_that_was_resolved_is_left_alone(market: Market, word: str) -> None:
-    id = await submitted(market)
-    row = await disputed(market, id)
-    await market.rows(
-        "UPDATE marketplace.disputes SET status = $1, resolved_at = now(), resolved_by = 'x'", word
-    )
-    await market.pass_until(END + 4 * HOUR)
-    assert await market.events(f"dispute:{row['id']}") == ["dispute.filed"]
 
 
 @pytest.mark.req("D-6.5", "X-J23")

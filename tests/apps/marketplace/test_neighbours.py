@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import date
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.web.notify_support import open_sandbox, pass_time
 from tests.web.support import OTHER, Site, problem
 from tests.web.twins import TWIN, Change, twin_of
 from timebell.apps.marketplace import APP
+from timebell.apps.marketplace.models import PenaltyPolicy
 from timebell.testing.database import TestDatabase
 from timebell.web.serving import routes_of
 
@@ -109,17 +111,17 @@ class Furnishing:
         ids["thursday"], ids["friday"], ids["monday"] = [days[f"2027-03-{day}"] for day in ("04", "05", "08")]
 
     async def week(self) -> None:
-        """On Wednesday the next week is paid for; on Thursday a timesheet is disputed, on Friday something happens."""
+        """On Wednesday the next week is paid for; on Friday something happens, and Thursday's timesheet is disputed."""
         ids = self.ids
         await pass_time(self._site, "P3D")
         await self.made(f"{BASE}/time-logs/{ids['thursday']}/clock-in", None, person="wim")
-        await self.made(f"{BASE}/time-logs/{ids['thursday']}/submit", {}, person="wim")
-        disputed = {"time_log_id": ids["thursday"], "option": "A", "reason": "Nobody was there"}
-        ids["dispute"] = (await self.made(f"{BASE}/disputes", disputed, person="sue"))["id"]
         await pass_time(self._site, "P1D")
+        await self.made(f"{BASE}/time-logs/{ids['thursday']}/submit", {}, person="wim")
         await self.made(f"{BASE}/time-logs/{ids['friday']}/clock-in", None, person="wim")
         report = {"time_log_id": ids["friday"], "option": "A", "description": "A fall"}
         ids["incident"] = (await self.made(f"{BASE}/incidents", report, person="sue"))["id"]
+        disputed = {"time_log_id": ids["thursday"], "option": "A", "reason": "Nobody was there"}
+        ids["dispute"] = (await self.made(f"{BASE}/disputes", disputed, person="sue"))["id"]
 
 
 def order(ids: Mapping[str, str], month: int = 3, **given: Any) -> dict[str, Any]:
@@ -274,6 +276,7 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("POST", f"{monday}/force-clock-out", {}, ids["sue"]),
         ("POST", f"{BASE}/incidents", {**about, "description": "Again"}, ids["sue"]),
         ("POST", f"{BASE}/disputes", {**about, "reason": "Nobody was there"}, ids["sue"]),
+        ("POST", f"{BASE}/disputes/{ids['dispute']}/resolve", {"status": "Resolved"}, None),
         ("POST", f"{BASE}/bookings/{ids['booking']}/cancel", {}, ids["bea"]),
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
@@ -351,7 +354,12 @@ async def test_what_another_tenant_has_is_not_there(
         for path in ("companies", "projects", "workers", "bookings"):
             assert (await site.get(f"{BASE}/{path}", key="admin")).json()["data"] == []
         settings = await site.get(f"{BASE}/settings", key="admin")
-        assert settings.json() == {"payout_trigger": "verification", "max_extensions": 1}
+        policy = asdict(PenaltyPolicy())
+        assert settings.json() == {
+            "payout_trigger": "verification",
+            "max_extensions": 1,
+            "penalty_policy": policy,
+        }
 
 
 async def test_nobody_names_what_another_tenant_has(marketplace_database: TestDatabase) -> None:

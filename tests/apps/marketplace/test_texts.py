@@ -23,11 +23,24 @@ LINES = {
     texts.TIMESHEET_PENDING: "Timesheet pending verification for Wim. Please verify within 4 hours.",
     texts.TIMESHEET_URGENT: "URGENT: Timesheet for Wim will auto-approve in 1 hour if not verified.",
     texts.AUTO_APPROVED: "Timesheet auto-approved after 4 hours. Supervisor did not verify within required timeframe.",
+    texts.DISPUTE_UNRESOLVED: "Dispute unresolved after 3 hours. "
+    "All future shifts cancelled until dispute is resolved.",
 }
 
 
 @pytest.mark.req(
-    "J-1.13", "J-2.3", "J-3.5", "J-6.4", "J-6.5", "J-7.6", "J-7.7", "J-7.8", "J-7.11", "X-J40", "X-J42"
+    "J-1.13",
+    "J-2.3",
+    "J-3.5",
+    "J-6.4",
+    "J-6.5",
+    "J-7.6",
+    "J-7.7",
+    "J-7.8",
+    "J-7.11",
+    "J-8.9",
+    "X-J40",
+    "X-J42",
 )
 async def test_each_text_arrives_byte_for_byte_on_both_channels(market: Market) -> None:
     assert set(LINES) == {draft.key for draft in texts.DRAFTS}

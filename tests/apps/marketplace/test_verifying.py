@@ -86,7 +86,7 @@ ENTRIES = "marketplace.ledger_entries"
         # As it would be if the entry that unfroze it were gone.
         (
             "UPDATE marketplace.disputes SET status = 'Resolved', resolved_at = dispute_filed_at",
-            f"{AMOUNT} is frozen, and nothing about it is disputed",
+            f"{AMOUNT} is frozen for it, and it is resolved",
         ),
         ("DELETE FROM marketplace.disputes", "was frozen for it, and it is not of this booking"),
         (

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from timebell.apps.marketplace import people
+from timebell.apps.marketplace.disputes import parts as dispute_parts
 from timebell.apps.marketplace.payments import parts as money_parts
 from timebell.apps.marketplace.payments import weekly_parts
 from timebell.apps.marketplace.payments.building import opened
@@ -19,7 +20,7 @@ QUEUE: Final = "marketplace"
 
 # Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES and
 # GAUGES.
-_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, people)
+_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, dispute_parts, people)
 
 
 def _mapped(name: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ PayoutTrigger = Literal["verification", "webhook"]
 SYSTEM: Final = "marketplace"
 # How often a tenant may allow that the time to verify a timesheet is extended, at most.
 EXTENSIONS_MAX: Final = 10
+# The longest notice that a policy may ask for.
+NOTICE_HOURS_MAX: Final = 2_160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +25,27 @@ class By:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PenaltyPolicy:
+    """What is kept of shifts that are cancelled at short notice. A booking of at most `short_term_days` days keeps
+    `short_percent` of each that begins within `short_notice_hours`, a longer one `long_percent` of each within its
+    notice of `long_notice_hours`."""
+
+    short_term_days: int = 7
+    short_notice_hours: int = 24
+    short_percent: int = 50
+    long_notice_hours: int = 168
+    long_percent: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarketplaceSettings:
     """What a tenant decides. `payout_trigger`: the lender is paid for a shift when it is verified, or for the whole
-    week as soon as that is paid for. `max_extensions` is how often the time to verify a timesheet may be extended."""
+    week as soon as that is paid for. `max_extensions` is how often the time to verify a timesheet may be extended,
+    `penalty_policy` what is kept of the shifts that a dispute cancels."""
 
     payout_trigger: PayoutTrigger = "verification"
     max_extensions: int = 1
+    penalty_policy: PenaltyPolicy = PenaltyPolicy()
 
 
 def booking_subject(id: UUID) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.disputes import routes as dispute_routes
 from timebell.apps.marketplace.payments import money_routes, paying_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
@@ -11,6 +12,7 @@ from timebell.apps.marketplace.staffing import routes as staffing_routes
 ROUTES: Final = (
     *staffing_routes.ROUTES,
     *shift_routes.ROUTES,
+    *dispute_routes.ROUTES,
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
 )

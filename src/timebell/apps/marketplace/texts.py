@@ -21,6 +21,7 @@ TIMESHEET_SUBMITTED: Final = "marketplace.timesheet_submitted"
 TIMESHEET_PENDING: Final = "marketplace.timesheet_pending"
 TIMESHEET_URGENT: Final = "marketplace.timesheet_urgent"
 AUTO_APPROVED: Final = "marketplace.auto_approved"
+DISPUTE_UNRESOLVED: Final = "marketplace.dispute_unresolved"
 
 # One each, whatever becomes of the other.
 SMS_AND_EMAIL: Final = Route(first=("sms",), also=("email",))
@@ -95,6 +96,11 @@ DRAFTS: Final = (
         AUTO_APPROVED,
         "Timesheet auto-approved",
         "Timesheet auto-approved after 4 hours. Supervisor did not verify within required timeframe.",
+    ),
+    _draft(
+        DISPUTE_UNRESOLVED,
+        "Dispute unresolved",
+        "Dispute unresolved after 3 hours. All future shifts cancelled until dispute is resolved.",
     ),
 )
 

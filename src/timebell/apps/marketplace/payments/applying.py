@@ -7,10 +7,13 @@ or the booking has ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
+from uuid import UUID
 
-from timebell.apps.marketplace.models import By, dispute_subject
+from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.ledger import Ledger
 from timebell.apps.marketplace.payments.models import Payment
 from timebell.apps.marketplace.payments.payment_store import PaymentStore
@@ -163,25 +166,30 @@ class Applying:
             shift = await self._shifts.read_shift(tx, id=id)
             assert shift is not None, "shifts are not deleted"
             found[status].append(shift)
+        who = replace(by, correlation_id=by.correlation_id or payment.correlation_id)
         if found["Cancelled"]:
+            await self._keep_penalties(tx, booking, found["Cancelled"], who)
             await self._payouts.refund_shifts(tx, booking, found["Cancelled"], SHIFT_CANCELLED, by)
         for shift in found["Disputed"]:
             dispute_id = await self._store.find_open_dispute(tx, time_log_id=shift.id)
             if dispute_id is not None:
-                frozen = await self._ledger.freeze(tx, booking, shift, dispute_id)
-                await self._bell.record(
-                    tx,
-                    "dispute.frozen",
-                    {"booking_id": str(booking.id), "time_log_id": str(shift.id), "frozen": frozen},
-                    subject=dispute_subject(dispute_id),
-                    actor=by.name,
-                    correlation_id=by.correlation_id or payment.correlation_id,
-                )
+                await self._ledger.freeze_later(tx, booking, shift, dispute_id, by=who)
         if (await self._settings.read_settings(tx)).payout_trigger == "webhook":
             await self._payouts.owe_payment(tx, booking, payment, by)
             return
         for shift in found["Verified"]:
             await self._payouts.owe_shift(tx, booking, shift, by)
+
+    async def _keep_penalties(
+        self, tx: Transaction, booking: Booking, shifts: Sequence[Shift], by: By
+    ) -> None:
+        """What a dispute that is not resolved keeps of shifts that it cancelled before they were paid for."""
+        kept: defaultdict[UUID, dict[UUID, int]] = defaultdict(dict)
+        for row in await self._store.list_penalties(tx, time_log_ids=[shift.id for shift in shifts]):
+            kept[row["dispute_id"]][row["time_log_id"]] = row["amount"]
+        for dispute_id, amounts in kept.items():
+            frozen = await self._ledger.penalize(tx, booking, amounts, dispute_id)
+            await self._ledger.tell_frozen(tx, booking, dispute_id, frozen, by=by)
 
     async def _settle(
         self,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.payments.applying import Applying
+from timebell.apps.marketplace.payments.applying import Applied, Applying
 from timebell.apps.marketplace.payments.building import provider_of
 from timebell.apps.marketplace.payments.checking import (
     UNKNOWN_ZONE,
@@ -53,12 +53,14 @@ class Begun:
     """A payment that is to be asked for. `was_begun`: by an earlier run, so the provider may know of it.
 
     `is_wanted`: the booking is still to be charged. Where it is not, only what became of the earlier run is asked.
+    `tries`: how often the job is run at most.
     """
 
     payment_id: UUID
     charge: Charge
     was_begun: bool
     is_wanted: bool = True
+    tries: int = MONEY.max_attempts
 
 
 class Charging:
@@ -82,18 +84,24 @@ class Charging:
             begun = await self._begin(tx, job, provider.name)
         if begun is None:
             return Done()
+        outcome, _ = await self.carry_out(job, provider, begun)
+        return outcome
+
+    async def carry_out(
+        self, job: Job, provider: PaymentProvider, begun: Begun
+    ) -> tuple[Outcome, Applied | None]:
+        """Ask for a payment, and apply the answer."""
         charged = await self._ask(job, provider, begun)
         if not isinstance(charged, Charged | None):
-            return charged
+            return charged, "failed" if isinstance(charged, Done) else None
         async with self._bell.transaction(tenant=job.tenant) as tx:
             booking = await self._bookings.hold(tx, begun.charge.booking_id)
             payment = await self._read(tx, begun.payment_id)
             if charged is None:
                 if payment.status == "Pending":
                     await self._applying.cancel(tx, payment, UNWANTED, by=by_of(job))
-                return Done()
-            await self._applying.apply(tx, booking, payment, charged, by=by_of(job))
-        return Done()
+                return Done(), "cancelled"
+            return Done(), await self._applying.apply(tx, booking, payment, charged, by=by_of(job))
 
     async def _begin(self, tx: Transaction, job: Job, provider: str) -> Begun | None:
         """Look again, and write down what is to be charged. None where there is nothing to ask for."""
@@ -112,7 +120,7 @@ class Charging:
         now = await self._checking.now(tx)
         if mine is not None:
             is_open = mine.status == "Pending" and now < week.cutoff
-            return await self._resume(tx, booking, mine, by) if is_open else None
+            return await self.resume(tx, booking, mine, by) if is_open else None
         if not is_weekly(booking) or any(payment.status in TAKEN_OR_PENDING for payment in payments):
             return None
         if await self._checking.is_contested(tx, booking):
@@ -123,6 +131,13 @@ class Charging:
                 tx, booking, "skipped", by=by, data={"reason": "the cutoff has passed", **_about(week)}
             )
             return None
+        return await self.begin(tx, booking, week, attempt, provider, by)
+
+    async def begin(
+        self, tx: Transaction, booking: Booking, week: Week, attempt: int, provider: str, by: By
+    ) -> Begun | None:
+        """Write down what is to be charged, from now on to the end of the week. None where that is nothing."""
+        now = await self._checking.now(tx)
         lines = await self._store.list_chargeable(
             tx,
             booking_id=booking.id,
@@ -137,7 +152,7 @@ class Charging:
         charge = await self._checking.charge_of(tx, booking, payment)
         return Begun(payment_id=payment.id, charge=charge, was_begun=False)
 
-    async def _resume(self, tx: Transaction, booking: Booking, payment: Payment, by: By) -> Begun:
+    async def resume(self, tx: Transaction, booking: Booking, payment: Payment, by: By) -> Begun:
         """The booking may have ended, or be disputed, since an earlier run wrote the payment down."""
         is_wanted = is_weekly(booking)
         if is_wanted and await self._checking.is_contested(tx, booking):
@@ -206,7 +221,7 @@ class Charging:
             after = _AWAY if error.retry_after is None else timedelta(seconds=error.retry_after)
             return Retry(error=error.reason, error_class="unavailable", after=after)
         except Uncertain as error:
-            if job.attempt >= MONEY.max_attempts:
+            if job.attempt >= begun.tries:
                 await self._give_up(job, begun, error.reason)
             return Retry(error=error.reason)
         except Refused as error:

@@ -8,14 +8,20 @@ database refuses what leaves something there, or takes more out of escrow than c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from timebell.apps.marketplace.models import By, dispute_subject
 from timebell.apps.marketplace.payments.ledger_store import LedgerStore, entry_of, pot_of
-from timebell.apps.marketplace.payments.models import Balance, Entry, NewEntry, Pot
-from timebell.apps.marketplace.payments.rules import freeze_entries, is_whole
+from timebell.apps.marketplace.payments.models import Balance, Entry, Frozen, NewEntry, Pot
+from timebell.apps.marketplace.payments.rules import (
+    freeze_entries,
+    is_whole,
+    penalty_entries,
+    unfreeze_entries,
+)
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.staffing.models import Booking
 from timebell.kernel import Ids, Timebell, Transaction
@@ -28,6 +34,7 @@ class Ledger:
     """Writes and reads the double entries of bookings."""
 
     def __init__(self, bell: Timebell) -> None:
+        self._bell = bell
         self._store = LedgerStore(bell.clock)
         self._ids = Ids(bell.chance)
 
@@ -83,3 +90,42 @@ class Ledger:
         entries = freeze_entries(await self.pots(tx, [shift.id]), dispute_id)
         await self.post(tx, booking, entries)
         return sum(entry.amount for entry in entries)
+
+    async def freeze_later(
+        self, tx: Transaction, booking: Booking, shift: Shift, dispute_id: UUID, *, by: By
+    ) -> None:
+        """The same of what came to be held after the dispute was filed."""
+        frozen = await self.freeze(tx, booking, shift, dispute_id)
+        await self.tell_frozen(tx, booking, dispute_id, frozen, by=by)
+
+    async def tell_frozen(
+        self, tx: Transaction, booking: Booking, dispute_id: UUID, amount: int, *, by: By
+    ) -> None:
+        """The audit trail says what was frozen, so that the ledger can be compared with it."""
+        if amount:
+            await self._bell.record(
+                tx,
+                "dispute.frozen",
+                {"booking_id": str(booking.id), "dispute_id": str(dispute_id), "frozen": amount},
+                subject=dispute_subject(dispute_id),
+                actor=by.name,
+                correlation_id=by.correlation_id,
+            )
+
+    async def penalize(
+        self, tx: Transaction, booking: Booking, amounts: Mapping[UUID, int], dispute_id: UUID
+    ) -> int:
+        """What is kept of shifts that a dispute cancelled, as far as it is held; answers with how much that is."""
+        entries = penalty_entries(await self.pots(tx, list(amounts)), amounts, dispute_id)
+        await self.post(tx, booking, entries)
+        return sum(entry.amount for entry in entries)
+
+    async def frozen(self, tx: Transaction, dispute_id: UUID) -> list[Frozen]:
+        """What is frozen for a dispute, and of which shifts."""
+        return await self._store.read_frozen(tx, dispute_id=dispute_id)
+
+    async def unfreeze(self, tx: Transaction, booking: Booking, dispute_id: UUID) -> list[Frozen]:
+        """All that is frozen for a dispute is held again; answers with what that was."""
+        frozen = await self.frozen(tx, dispute_id)
+        await self.post(tx, booking, unfreeze_entries(frozen, dispute_id))
+        return frozen

@@ -12,6 +12,7 @@ import orjson
 from timebell.apps.marketplace.payments.models import (
     Balance,
     Entry,
+    Frozen,
     NewEntry,
     PaymentLine,
     Payout,
@@ -68,6 +69,10 @@ class LedgerStore(Statements):
     async def read_pots(self, tx: Transaction, *, time_log_ids: Sequence[UUID]) -> Sequence[Row]:
         ids = list(time_log_ids)
         return await self._run(tx.session, "read_pots", tenant=tx.tenant, time_log_ids=ids)
+
+    async def read_frozen(self, tx: Transaction, *, dispute_id: UUID) -> list[Frozen]:
+        rows = await self._run(tx.session, "read_frozen", tenant=tx.tenant, dispute_id=dispute_id)
+        return [Frozen(**row) for row in rows if row["amount"] > 0]
 
     async def read_charge_ref(self, tx: Transaction, *, payment_id: UUID) -> str | None:
         rows = await self._run(tx.session, "read_charge_ref", tenant=tx.tenant, payment_id=payment_id)

@@ -106,6 +106,15 @@ class Pot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    """What is frozen for a dispute of what one payment holds for one shift."""
+
+    time_log_id: UUID
+    payment_id: UUID
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
     """Where the money of a booking, or of one shift, is. `charged` is always the sum of the others."""
 

@@ -147,6 +147,10 @@ class PaymentStore(Statements):
         )
         return [(UUID(int=row["id"].int), row["status"]) for row in rows]
 
+    async def list_penalties(self, tx: Transaction, *, time_log_ids: Sequence[UUID]) -> Sequence[Row]:
+        ids = list(time_log_ids)
+        return await self._run(tx.session, "list_penalties", tenant=tx.tenant, time_log_ids=ids)
+
     async def find_open_dispute(self, tx: Transaction, *, time_log_id: UUID) -> UUID | None:
         rows = await self._run(tx.session, "find_open_dispute", tenant=tx.tenant, time_log_id=time_log_id)
         return UUID(int=rows[0]["id"].int) if rows else None

@@ -7,7 +7,7 @@ provider has confirmed. Until it has said so the money can be kept back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -37,6 +37,7 @@ PAYOUTS: Final = "marketplace_payouts"
 UNFUNDED: Final = "marketplace_unfunded_shifts"
 VERIFIED: Final = "verified"
 PAID: Final = "paid"
+SETTLED: Final = "settled"
 _BY: Final = By()
 
 
@@ -60,7 +61,7 @@ class Payouts:
         for pot in pots:
             if pot.free > 0:
                 return await self._owe(tx, booking, "transfer", pot.payment_id, _lines([pot]), VERIFIED, by)
-        if shift.amount > 0 and not any(pot.released or pot.frozen for pot in pots):
+        if shift.amount > 0 and not any(pot.released or pot.frozen or pot.leaving for pot in pots):
             said = {"amount": shift.amount, "currency": booking.currency, "booking_id": str(booking.id)}
             await self._record(tx, "time_log.unfunded", said, shift.subject, by)
             tx.after_commit.append(lambda: self._bell.tallies.add(UNFUNDED))
@@ -73,16 +74,46 @@ class Payouts:
             return None
         return await self._owe(tx, booking, "transfer", payment.id, _lines(pots), PAID, by)
 
-    async def refund_shifts(
+    async def owe_settlement(
+        self,
+        tx: Transaction,
+        booking: Booking,
+        *,
+        lender: Mapping[UUID, Sequence[PaymentLine]],
+        borrower: Mapping[UUID, Sequence[PaymentLine]],
+        by: By,
+    ) -> None:
+        """What was agreed about money that is held again, by the payment that it came from."""
+        shares: tuple[tuple[PayoutSort, Mapping[UUID, Sequence[PaymentLine]]], ...] = (
+            ("transfer", lender),
+            ("refund", borrower),
+        )
+        for sort, by_payment in shares:
+            for payment_id, lines in by_payment.items():
+                await self._owe(tx, booking, sort, payment_id, lines, SETTLED, by)
+
+    async def keep_back(
         self, tx: Transaction, booking: Booking, shifts: Sequence[Shift], reason: str, by: By
-    ) -> list[Payout]:
-        """What is held for shifts goes back, in one refund for each payment that it came from. What has left for the
-        lender cannot: an event asks for its reversal."""
+    ) -> None:
+        """What is to leave for shifts does not. What has left for the lender cannot be kept: an event asks for its
+        reversal."""
         for shift in shifts:
             if not await self.cancel_transfer(tx, booking, shift):
                 said = {"amount": shift.amount, "currency": booking.currency, "reason": reason}
                 await self._record(tx, "payout.reversal_requested", said, shift.subject, by)
                 tx.after_commit.append(lambda: self._bell.tallies.add(PAYOUTS, "transfer", "to_reverse"))
+
+    async def refund_shifts(
+        self, tx: Transaction, booking: Booking, shifts: Sequence[Shift], reason: str, by: By
+    ) -> list[Payout]:
+        """What is held for shifts goes back, in one refund for each payment that it came from."""
+        await self.keep_back(tx, booking, shifts, reason, by)
+        return await self.refund_free(tx, booking, shifts, reason, by)
+
+    async def refund_free(
+        self, tx: Transaction, booking: Booking, shifts: Sequence[Shift], reason: str, by: By
+    ) -> list[Payout]:
+        """The same of shifts of which nothing is about to leave."""
         pots = await self._ledger.pots(tx, [shift.id for shift in shifts])
         return [
             await self._owe(tx, booking, "refund", payment_id, lines, reason, by)
@@ -149,7 +180,8 @@ class Payouts:
                 return None
             was_begun = payout.state == "sending"
             if not was_begun:
-                if payout.sort == "transfer":
+                # What was settled was agreed about these shifts as they are.
+                if payout.sort == "transfer" and payout.reason != SETTLED:
                     unpayable = await self._store.list_unpayable(
                         tx,
                         ids=[line.time_log_id for line in payout.lines],

@@ -182,24 +182,27 @@ def _of_trail(account: Account) -> Iterator[str]:
 
 
 def _of_disputes(account: Account) -> Iterator[str]:
-    by_dispute: Counter[str] = Counter()
-    by_shift: Counter[str] = Counter()
+    frozen: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     for entry in account.entries:
-        if entry["type"] == "freeze":
-            by_dispute[entry["dispute_id"]] += entry["amount"]
-        for place, sign in (("from_place", -1), ("to_place", 1)):
-            if entry[place] == "frozen":
-                by_shift[entry["time_log_id"]] += sign * entry["amount"]
+        id = entry["dispute_id"]
+        if "frozen" in (entry["from_place"], entry["to_place"]) and id is None:
+            yield f"entry {entry['id']}: nobody knows for which dispute it is or was frozen"
+        if entry["to_place"] == "frozen":
+            frozen[id] += entry["amount"]
+            left[id] += entry["amount"]
+        if entry["from_place"] == "frozen":
+            left[id] -= entry["amount"]
     told = {dispute["id"]: dispute["told"] for dispute in account.disputes}
     for id, amount in told.items():
-        if by_dispute[id] != amount:
-            yield f"dispute {id}: the audit trail tells of {amount} frozen, and the ledger of {by_dispute[id]}"
-    for id in by_dispute.keys() - told.keys():
-        yield f"dispute {id}: {by_dispute[id]} was frozen for it, and it is not of this booking"
-    contested = {each["time_log_id"] for each in account.disputes if each["status"] in _CONTESTED}
-    for shift, amount in by_shift.items():
-        if amount > 0 and shift not in contested:
-            yield f"time log {shift}: {amount} is frozen, and nothing about it is disputed"
+        if frozen[id] != amount:
+            yield f"dispute {id}: the audit trail tells of {amount} frozen, and the ledger of {frozen[id]}"
+    for id in frozen.keys() - told.keys():
+        yield f"dispute {id}: {frozen[id]} was frozen for it, and it is not of this booking"
+    contested = {each["id"] for each in account.disputes if each["status"] in _CONTESTED}
+    for id, amount in left.items():
+        if amount > 0 and id not in contested:
+            yield f"dispute {id}: {amount} is frozen for it, and it is resolved"
 
 
 def _said(said: tuple[int, str] | None) -> str:

@@ -9,6 +9,7 @@ from uuid import UUID
 from timebell.apps.marketplace.payments.models import (
     Balance,
     Entry,
+    Frozen,
     NewEntry,
     Payment,
     PaymentLine,
@@ -88,6 +89,39 @@ def freeze_entries(pots: Iterable[Pot], dispute_id: UUID) -> list[NewEntry]:
         )
         for pot in pots
         if pot.free > 0
+    ]
+
+
+def penalty_entries(pots: Iterable[Pot], amounts: Mapping[UUID, int], dispute_id: UUID) -> list[NewEntry]:
+    """What is kept of shifts, as far as it is held and is not about to leave."""
+    return [
+        NewEntry(
+            type="penalty",
+            from_place="held",
+            to_place="frozen",
+            amount=min(pot.free, amounts[pot.time_log_id]),
+            payment_id=pot.payment_id,
+            time_log_id=pot.time_log_id,
+            dispute_id=dispute_id,
+        )
+        for pot in pots
+        if min(pot.free, amounts.get(pot.time_log_id, 0)) > 0
+    ]
+
+
+def unfreeze_entries(frozen: Iterable[Frozen], dispute_id: UUID) -> list[NewEntry]:
+    """All that is frozen for a dispute is held again, from where alone it may leave."""
+    return [
+        NewEntry(
+            type="unfreeze",
+            from_place="frozen",
+            to_place="held",
+            amount=one.amount,
+            payment_id=one.payment_id,
+            time_log_id=one.time_log_id,
+            dispute_id=dispute_id,
+        )
+        for one in frozen
     ]
 
 

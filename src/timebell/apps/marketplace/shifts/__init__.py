@@ -1,1 +1,1 @@
-"""Shifts from their planning to their approval, and what is disputed about them."""
+"""Shifts from their planning to their approval, and how bookings end."""

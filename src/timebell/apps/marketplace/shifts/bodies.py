@@ -1,24 +1,14 @@
-"""What is sent and answered about time logs, disputes and incidents, in the source's own words."""
+"""What is sent about time logs, in the source's own words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
-from uuid import UUID
+from typing import Annotated
 
 from pydantic import Field
 
-from timebell.apps.marketplace.shifts.models import (
-    Dispute,
-    DisputeOption,
-    DisputeStatus,
-    Incident,
-    IncidentStatus,
-)
-from timebell.web import Input, Instant, Output, PageQuery
+from timebell.web import Input, Instant
 
 Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
-Description = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class EndInput(Input):
@@ -33,69 +23,3 @@ class EditInput(Input):
     start: Instant | None = None
     end: Instant | None = None
     reason: Reason
-
-
-class DisputeInput(Input):
-    """`A` disputes the shift only, `B` ends the booking too."""
-
-    time_log_id: UUID
-    option: DisputeOption
-    reason: Reason
-
-
-class IncidentInput(Input):
-    """What happened in a shift."""
-
-    time_log_id: UUID
-    option: DisputeOption
-    description: Description
-
-
-class DisputesQuery(PageQuery):
-    booking_id: UUID
-    status: DisputeStatus | None = None
-
-
-class IncidentsQuery(PageQuery):
-    booking_id: UUID
-    status: IncidentStatus | None = None
-
-
-class DisputeRow(Output):
-    id: UUID
-    booking_id: UUID
-    time_log_id: UUID
-    dispute_option: DisputeOption
-    status: DisputeStatus
-    reason: str
-    filed_by: str
-    dispute_filed_at: Instant
-    timeout_expiration_time: Instant
-    timed_out_at: Instant | None
-    resolved_at: Instant | None
-    resolved_by: str | None
-    settlement: Mapping[str, Any] | None
-    created_at: Instant
-    updated_at: Instant
-
-
-class IncidentRow(Output):
-    id: UUID
-    booking_id: UUID
-    time_log_id: UUID
-    dispute_option: DisputeOption
-    status: IncidentStatus
-    description: str
-    reported_by: str
-    reported_at: Instant
-    closed_at: Instant | None
-    created_at: Instant
-    updated_at: Instant
-
-
-def dispute_row(dispute: Dispute) -> DisputeRow:
-    return DisputeRow.model_validate(dispute)
-
-
-def incident_row(incident: Incident) -> IncidentRow:
-    return IncidentRow.model_validate(incident)

@@ -102,6 +102,15 @@ class Ending:
         self, tx: Transaction, booking: Booking, *, cancel_from: datetime, reason: str, by: By
     ) -> Ended:
         """Cancel those that are to come, each for itself, and give back what is held for them."""
+        ended = await self.cancel_each(tx, booking, cancel_from=cancel_from, reason=reason, by=by)
+        if ended.cancelled:
+            await self._payouts.refund_shifts(tx, booking, ended.cancelled, reason, by)
+        return ended
+
+    async def cancel_each(
+        self, tx: Transaction, booking: Booking, *, cancel_from: datetime, reason: str, by: By
+    ) -> Ended:
+        """The same, without giving anything back."""
         cancelled: list[Shift] = []
         failed: list[UUID] = []
         for shift in await self._store.list_scheduled(tx, booking_id=booking.id, since=cancel_from):
@@ -113,8 +122,6 @@ class Ending:
                 failed.append(shift.id)
         if failed:
             tx.after_commit.append(lambda: self._bell.tallies.add(UNCANCELLED, by=len(failed)))
-        if cancelled:
-            await self._payouts.refund_shifts(tx, booking, cancelled, reason, by)
         return Ended(booking=booking, cancelled=cancelled, failed=failed)
 
     async def _cancel(self, tx: Transaction, shift: Shift, *, reason: str, by: By) -> Shift:

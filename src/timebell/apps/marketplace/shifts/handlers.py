@@ -9,7 +9,6 @@ from typing import Final, Literal
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.shifts.disputes import Disputes
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.shifts.guards import IS_PENDING, IS_WORKING
 from timebell.apps.marketplace.shifts.links import TimesheetLinks
@@ -154,12 +153,6 @@ async def cancel_shifts(job: Job) -> Outcome:
     if ended.failed and ended.cancelled:
         return Snooze(delay=_SOON, reason=f"{len(ended.failed)} could not be cancelled")
     return Retry(error=f"{len(ended.failed)} shifts could not be cancelled") if ended.failed else Done()
-
-
-async def time_out_dispute(job: Job) -> Outcome:
-    """A dispute that nobody has resolved in time."""
-    is_settled = await Disputes(job.bell).time_out(job.tx, UUID(job.payload["dispute_id"]), by=_by(job))
-    return Done() if is_settled else _BUSY
 
 
 async def _hold(job: Job) -> Held | None:

@@ -1,21 +1,17 @@
-"""The nouns of shifts and of what is disputed about them. A shift is what the source calls a time log."""
+"""The nouns of shifts. A shift is what the source calls a time log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
-from timebell.apps.marketplace.models import dispute_subject, incident_subject, time_log_subject
+from timebell.apps.marketplace.models import time_log_subject
 
 ShiftStatus = Literal[
     "Scheduled", "Working", "Draft", "Pending_Verification", "Verified", "Disputed", "Cancelled"
 ]
-DisputeOption = Literal["A", "B"]
-DisputeStatus = Literal["Open", "Settled", "Resolved", "Legal_Hold"]
-IncidentStatus = Literal["Pending", "Closed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,45 +54,3 @@ class Shift:
     @property
     def subject(self) -> str:
         return time_log_subject(self.id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispute:
-    id: UUID
-    booking_id: UUID
-    time_log_id: UUID
-    dispute_option: DisputeOption
-    status: DisputeStatus
-    reason: str
-    filed_by: str
-    dispute_filed_at: datetime
-    timeout_expiration_time: datetime
-    timed_out_at: datetime | None
-    resolved_at: datetime | None
-    resolved_by: str | None
-    settlement: Mapping[str, Any] | None
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def subject(self) -> str:
-        return dispute_subject(self.id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
-    id: UUID
-    booking_id: UUID
-    time_log_id: UUID
-    dispute_option: DisputeOption
-    status: IncidentStatus
-    description: str
-    reported_by: str
-    reported_at: datetime
-    closed_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def subject(self) -> str:
-        return incident_subject(self.id)

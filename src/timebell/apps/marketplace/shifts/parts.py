@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.shifts import guards, handlers
-from timebell.apps.marketplace.shifts.disputes import DISPUTES, TIME_OUT, TIME_OUT_QUEUE
 from timebell.apps.marketplace.shifts.ending import CANCEL_REST, UNCANCELLED
 from timebell.apps.marketplace.shifts.owing import (
     APPROVE_QUEUE,
@@ -17,7 +16,7 @@ from timebell.apps.marketplace.shifts.owing import (
     REMIND_QUEUE,
 )
 from timebell.apps.marketplace.shifts.service import TIMESHEETS
-from timebell.apps.marketplace.shifts.sweeping import REPAIRED, SWEEP
+from timebell.apps.marketplace.shifts.sweeping import REPAIRED
 from timebell.kernel import Handler, Job, Measure, Queue
 
 _QUEUE: Final = "marketplace"
@@ -26,9 +25,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     REMIND: Handler(run=handlers.remind_clock_out, mode="transactional", queue=REMIND_QUEUE),
     CLIMB: Handler(run=handlers.climb_ladder, mode="transactional", queue=CLIMB_QUEUE),
     AUTO_APPROVE: Handler(run=handlers.auto_approve, mode="transactional", queue=APPROVE_QUEUE),
-    SWEEP: Handler(run=handlers.sweep_shifts, mode="transactional", queue=_QUEUE),
     CANCEL_REST: Handler(run=handlers.cancel_shifts, mode="transactional", queue=_QUEUE),
-    TIME_OUT: Handler(run=handlers.time_out_dispute, mode="transactional", queue=TIME_OUT_QUEUE),
 }
 GUARDS: Final[Mapping[str, Callable[[Job], Awaitable[bool]]]] = {
     guards.IS_WORKING: guards.is_working,
@@ -36,14 +33,11 @@ GUARDS: Final[Mapping[str, Callable[[Job], Awaitable[bool]]]] = {
     guards.IS_AUTO_APPROVED: guards.is_auto_approved,
 }
 QUEUES: Final[Sequence[Queue]] = tuple(
-    Queue(name=name) for name in (REMIND_QUEUE, CLIMB_QUEUE, APPROVE_QUEUE, TIME_OUT_QUEUE)
+    Queue(name=name) for name in (REMIND_QUEUE, CLIMB_QUEUE, APPROVE_QUEUE)
 )
 MEASURES: Final[Sequence[Measure]] = (
     Measure(
         name=TIMESHEETS, about="Timesheets that were verified, by a person or by the clock.", labels=("by",)
-    ),
-    Measure(
-        name=DISPUTES, about="Disputes that were filed, or not resolved in time.", labels=("what", "option")
     ),
     Measure(name=REPAIRED, about="What was owed about shifts, was lost, and is owed again."),
     Measure(name=UNCANCELLED, about="Shifts that could not be cancelled with their booking."),

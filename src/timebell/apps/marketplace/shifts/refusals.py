@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -19,23 +18,11 @@ CODES: Final = {
         "Nobody may clock in to this shift for now: the booking is suspended, cancelled, over or on hold, or the shift "
         "was cancelled. The detail says which."
     ),
-    "dispute_too_late": (
-        "A dispute is filed before a timesheet is verified, and no later than when it is approved by itself."
-    ),
-    "incident_closed": "The report was closed before.",
 }
 
 
 def no_time_log(id: UUID) -> NotFound:
     return NotFound(f"there is no time log {id}")
-
-
-def no_dispute(id: UUID) -> NotFound:
-    return NotFound(f"there is no dispute {id}")
-
-
-def no_incident(id: UUID) -> NotFound:
-    return NotFound(f"there is no incident report {id}")
 
 
 def not_possible(action: str, status: ShiftStatus) -> Problem:
@@ -45,16 +32,6 @@ def not_possible(action: str, status: ShiftStatus) -> Problem:
 
 def clock_in_refused(why: str) -> Problem:
     return Problem(409, "clock_in_refused", why)
-
-
-def dispute_too_late(status: ShiftStatus, deadline: datetime | None) -> Problem:
-    until = "" if deadline is None else f", by {deadline.isoformat()} at the latest"
-    detail = f"the time log is {status}; a dispute is filed while it waits to be verified{until}"
-    return Problem(409, "dispute_too_late", detail, more={"time_log_status": status})
-
-
-def incident_closed() -> Problem:
-    return Problem(409, "incident_closed", "the report is closed; report what is new as another one")
 
 
 def wrong_field(field: str, message: str) -> Problem:

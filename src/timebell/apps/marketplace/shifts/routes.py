@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from timebell.apps.marketplace.shifts import dispute_routes, time_log_routes
+from timebell.apps.marketplace.shifts import time_log_routes
 
-ROUTES: Final = (*time_log_routes.ROUTES, *dispute_routes.ROUTES)
+ROUTES: Final = time_log_routes.ROUTES

@@ -101,12 +101,18 @@ class Shifts:
             raise no_time_log(id)
         booking = await self._bookings.hold(tx, seen.booking_id)
         await self._access.check(tx, booking, by, *needed)
-        return await self._held(tx, booking, id)
+        return await self.within(tx, booking, id)
 
     async def hold_free(self, tx: Transaction, booking_id: UUID, id: UUID) -> Held | None:
         """As `hold`, for a job: None where somebody has it, who may be waiting for that very job."""
         booking = await self._bookings.hold_free(tx, booking_id)
-        return None if booking is None else await self._held(tx, booking, id)
+        return None if booking is None else await self.within(tx, booking, id)
+
+    async def within(self, tx: Transaction, booking: Booking, id: UUID) -> Held:
+        """A shift of a booking that is held already."""
+        shift = await self._store.read_shift(tx, id=id)
+        assert shift is not None, "a time log is never deleted"
+        return Held(booking=booking, shift=shift, now=await self._store.read_clock(tx))
 
     async def clock_in(self, tx: Transaction, held: Held, *, by: By) -> Shift:
         booking, shift, now = held.booking, held.shift, held.now
@@ -229,6 +235,12 @@ class Shifts:
             await self._record(tx, "time_log.approval_reverted", held.shift, held.shift, by, reason)
         return await self._move(tx, held, disputed, "time_log.disputed", by=by, reason=reason)
 
+    async def settle(self, tx: Transaction, held: Held, *, by: By, reason: str) -> Shift:
+        """What was disputed is resolved: it counts as verified, and who gets its money was agreed otherwise."""
+        verified = replace(held.shift, status="Verified", verified_at=held.now, verified_by=by.name)
+        tx.after_commit.append(lambda: self._bell.tallies.add(TIMESHEETS, "person"))
+        return await self._move(tx, held, verified, "time_log.settled", by=by, reason=reason)
+
     async def _clock_out(
         self, tx: Transaction, held: Held, end: datetime | None, event: str, action: str, *, by: By
     ) -> Shift:
@@ -273,11 +285,6 @@ class Shifts:
         saved = await self._store.save_shift(tx, shift)
         await self._record(tx, event, held.shift, saved, by, reason)
         return saved
-
-    async def _held(self, tx: Transaction, booking: Booking, id: UUID) -> Held:
-        shift = await self._store.read_shift(tx, id=id)
-        assert shift is not None, "a time log is never deleted"
-        return Held(booking=booking, shift=shift, now=await self._store.read_clock(tx))
 
     async def _record(
         self, tx: Transaction, event: str, before: Shift, after: Shift, by: By, reason: str | None

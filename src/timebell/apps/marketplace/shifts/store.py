@@ -8,9 +8,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
-
-from timebell.apps.marketplace.shifts.models import Dispute, DisputeOption, Incident, Shift
+from timebell.apps.marketplace.shifts.models import Shift
 from timebell.db.queries import load_queries
 from timebell.kernel import Statements, Transaction
 
@@ -48,7 +46,7 @@ class PlannedShift:
 
 
 class ShiftStore(Statements):
-    """Shifts, and what is disputed and reported about them."""
+    """Shifts, and whether something about them is disputed."""
 
     queries = load_queries("timebell.apps.marketplace.shifts.sql")
 
@@ -128,78 +126,9 @@ class ShiftStore(Statements):
         rows = await self._run(tx.session, "is_contested", tenant=tx.tenant, booking_id=booking_id)
         return bool(rows[0]["is_contested"])
 
-    async def insert_dispute(
-        self,
-        tx: Transaction,
-        *,
-        id: UUID,
-        shift: Shift,
-        option: DisputeOption,
-        reason: str,
-        filed_by: str,
-        filed_at: datetime,
-        timeout_at: datetime,
-    ) -> Dispute:
-        rows = await self._run(
-            tx.session,
-            "insert_dispute",
-            tenant=tx.tenant,
-            id=id,
-            booking_id=shift.booking_id,
-            time_log_id=shift.id,
-            dispute_option=option,
-            reason=reason,
-            filed_by=filed_by,
-            filed_at=filed_at,
-            timeout_at=timeout_at,
-        )
-        return dispute_of(rows[0])
-
-    async def read_dispute(self, tx: Transaction, *, id: UUID) -> Dispute | None:
-        rows = await self._run(tx.session, "read_dispute", tenant=tx.tenant, id=id)
-        return dispute_of(rows[0]) if rows else None
-
-    async def list_disputes(self, tx: Transaction, **filters: object) -> Sequence[Row]:
-        return await self._run(tx.session, "list_disputes", tenant=tx.tenant, **filters)
-
     async def has_open_dispute(self, tx: Transaction, *, time_log_id: UUID) -> bool:
         rows = await self._run(tx.session, "has_open_dispute", tenant=tx.tenant, time_log_id=time_log_id)
         return bool(rows[0]["has_one"])
-
-    async def insert_incident(
-        self,
-        tx: Transaction,
-        *,
-        id: UUID,
-        shift: Shift,
-        option: DisputeOption,
-        description: str,
-        reported_by: str,
-    ) -> Incident:
-        rows = await self._run(
-            tx.session,
-            "insert_incident",
-            tenant=tx.tenant,
-            id=id,
-            booking_id=shift.booking_id,
-            time_log_id=shift.id,
-            dispute_option=option,
-            description=description,
-            reported_by=reported_by,
-        )
-        return incident_of(rows[0])
-
-    async def read_incident(self, tx: Transaction, *, id: UUID) -> Incident | None:
-        rows = await self._run(tx.session, "read_incident", tenant=tx.tenant, id=id)
-        return incident_of(rows[0]) if rows else None
-
-    async def close_incident(self, tx: Transaction, *, id: UUID) -> Incident | None:
-        """None where it is not pending."""
-        rows = await self._run(tx.session, "close_incident", tenant=tx.tenant, id=id)
-        return incident_of(rows[0]) if rows else None
-
-    async def list_incidents(self, tx: Transaction, **filters: object) -> Sequence[Row]:
-        return await self._run(tx.session, "list_incidents", tenant=tx.tenant, **filters)
 
     async def has_sweep(self, tx: Transaction) -> bool:
         return bool((await self._run(tx.session, "has_sweep", tenant=tx.tenant))[0]["has_one"])
@@ -210,20 +139,10 @@ class ShiftStore(Statements):
 
 
 def shift_of(row: Row) -> Shift:
-    return Shift(**_utc(row))
+    return Shift(**plain(row))
 
 
-def dispute_of(row: Row) -> Dispute:
-    values = _utc(row)
-    settlement = values["settlement"]
-    return Dispute(**{**values, "settlement": None if settlement is None else orjson.loads(settlement)})
-
-
-def incident_of(row: Row) -> Incident:
-    return Incident(**_utc(row))
-
-
-def _utc(row: Row) -> dict[str, Any]:
+def plain(row: Row) -> dict[str, Any]:
     """A driver may answer in its connection's zone, and with ids of its own kind."""
     return {name: _plain(value) for name, value in row.items()}
 

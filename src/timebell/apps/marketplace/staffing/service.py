@@ -129,6 +129,16 @@ class Bookings:
         await self._store.fund_booking(tx, id=booking.id, funded_period_end=until)
         return await self.get(tx, booking.id)
 
+    async def hold_clock_in(self, tx: Transaction, booking: Booking, *, is_held: bool, by: By) -> Booking:
+        """Whether nobody may clock in until the disputes are resolved."""
+        if is_held == booking.clock_in_hold:
+            return booking
+        await self._store.hold_clock_in(tx, id=booking.id, is_held=is_held)
+        event = "staffing_booking.held" if is_held else "staffing_booking.hold_lifted"
+        changed = {"before": {"clock_in_hold": not is_held}, "after": {"clock_in_hold": is_held}}
+        await self.record(tx, booking, event, by=by, data=changed)
+        return await self.get(tx, booking.id)
+
     async def free_worker(self, tx: Transaction, booking: Booking, from_at: datetime) -> None:
         """The worker can be booked by others from then on."""
         await self._store.free_worker(tx, booking_id=booking.id, from_at=from_at)

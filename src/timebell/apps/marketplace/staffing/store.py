@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from timebell.apps.marketplace.models import MarketplaceSettings, PayoutTrigger
+import orjson
+
+from timebell.apps.marketplace.models import MarketplaceSettings, PayoutTrigger, PenaltyPolicy
 from timebell.apps.marketplace.staffing.models import Company, Member, Project, Role, Worker, WorkerFilter
 from timebell.db.queries import load_queries
 from timebell.kernel import Statements, Transaction
@@ -26,7 +28,7 @@ class StaffingStore(Statements):
 
     async def read_settings(self, tx: Transaction) -> MarketplaceSettings:
         rows = await self._run(tx.session, "read_settings", tenant=tx.tenant)
-        return MarketplaceSettings(**rows[0]) if rows else MarketplaceSettings()
+        return settings_of(rows[0]) if rows else MarketplaceSettings()
 
     async def insert_settings(self, tx: Transaction) -> None:
         """The defaults become a row, where there is none."""
@@ -40,17 +42,23 @@ class StaffingStore(Statements):
         )
 
     async def update_settings(
-        self, tx: Transaction, *, payout_trigger: PayoutTrigger | None, max_extensions: int | None
+        self,
+        tx: Transaction,
+        *,
+        payout_trigger: PayoutTrigger | None,
+        max_extensions: int | None,
+        penalty_policy: Mapping[str, int],
     ) -> MarketplaceSettings:
-        """None leaves something as it is."""
+        """None leaves something as it is, and so does what the policy does not name."""
         rows = await self._run(
             tx.session,
             "update_settings",
             tenant=tx.tenant,
             payout_trigger=payout_trigger,
             max_extensions=max_extensions,
+            penalty_policy=orjson.dumps(penalty_policy).decode(),
         )
-        return MarketplaceSettings(**rows[0])
+        return settings_of(rows[0])
 
     async def insert_company(self, tx: Transaction, *, id: UUID, **columns: object) -> None:
         await self._run(tx.session, "insert_company", tenant=tx.tenant, id=id, **columns)
@@ -215,6 +223,11 @@ class StaffingStore(Statements):
             limit=limit,
             **_filters(wanted),
         )
+
+
+def settings_of(row: Row) -> MarketplaceSettings:
+    policy = PenaltyPolicy(**orjson.loads(row["penalty_policy"]))
+    return MarketplaceSettings(**{**row, "penalty_policy": policy})
 
 
 def company_of(row: Row) -> Company:

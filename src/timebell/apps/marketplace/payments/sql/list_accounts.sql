@@ -17,7 +17,7 @@ SELECT b.id, b.currency,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'time_log_id', d.time_log_id, 'status', d.status, 'told',
             (SELECT coalesce(sum((a.data ->> 'frozen')::bigint), 0) FROM timebell.events a
                 WHERE a.tenant = :tenant::text AND a.subject = 'dispute:' || d.id
-                    AND a.name IN ('dispute.filed', 'dispute.frozen')))), '[]')
+                    AND a.name IN ('dispute.filed', 'dispute.frozen', 'dispute.timed_out')))), '[]')
         FROM marketplace.disputes d WHERE d.tenant = :tenant::text AND d.booking_id = b.id)::text AS disputes
 FROM marketplace.staffing_bookings b
 WHERE b.tenant = :tenant::text AND b.id > coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')

@@ -1,1 +1,2 @@
-SELECT payout_trigger, max_extensions FROM marketplace.marketplace_settings WHERE tenant = :tenant::text
+SELECT payout_trigger, max_extensions, penalty_policy::text AS penalty_policy
+FROM marketplace.marketplace_settings WHERE tenant = :tenant::text

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from timebell.apps.marketplace.shifts.bodies import (
+from timebell.apps.marketplace.disputes.bodies import (
     DisputeInput,
     DisputeRow,
     DisputesQuery,
     IncidentInput,
     IncidentRow,
     IncidentsQuery,
+    ResolveInput,
     dispute_row,
     incident_row,
 )
-from timebell.apps.marketplace.shifts.disputes import DISPUTERS, Disputes
-from timebell.apps.marketplace.shifts.refusals import CODES
+from timebell.apps.marketplace.disputes.models import Settlement
+from timebell.apps.marketplace.disputes.refusals import CODES
+from timebell.apps.marketplace.disputes.resolving import Resolving
+from timebell.apps.marketplace.disputes.service import DISPUTERS, Disputes
 from timebell.apps.marketplace.shifts.service import VERIFIERS, Shifts
 from timebell.apps.marketplace.staffing.access import by_caller
 from timebell.apps.marketplace.staffing.refusals import CODES as STAFFING_CODES
@@ -31,6 +34,17 @@ async def file_dispute(call: Call, *, body: DisputeInput) -> DisputeRow:
     by = by_caller(call)
     held = await Shifts(call.bell).hold(call.tx, body.time_log_id, *DISPUTERS, by=by)
     return dispute_row(await Disputes(call.bell).file(call.tx, held, body.option, body.reason, by=by))
+
+
+async def resolve_dispute(call: Call, *, body: ResolveInput) -> DisputeRow:
+    """An admin proposes a settlement, and the dispute is `Settled` when those of the other side propose the same. An
+    admin key alone settles it, resolves it, or has the law hold what is frozen."""
+    said = body.settlement
+    settlement = None if said is None else Settlement(lender=said.lender, borrower=said.borrower)
+    dispute = await Resolving(call.bell).resolve(
+        call.tx, call.path["id"], body.status, settlement, by=by_caller(call)
+    )
+    return dispute_row(dispute)
 
 
 async def get_dispute(call: Call) -> DisputeRow:
@@ -126,6 +140,21 @@ ROUTES: Final = (
         tag=_TAG,
         acts_for="either",
         answer=DisputeRow,
+    ),
+    Route(
+        method="POST",
+        path="/api/marketplace/disputes/{id}/resolve",
+        run=resolve_dispute,
+        summary="Resolve a dispute",
+        tag=_TAG,
+        scope="write",
+        acts_for="either",
+        body=ResolveInput,
+        answer=DisputeRow,
+        idempotency="required",
+        example={"status": "Settled", "settlement": {"lender": 15_000, "borrower": 5_000}},
+        problems={**_REFUSED, 409: "it is resolved already"},
+        codes={**_NOT_ALLOWED, "dispute_status": CODES["dispute_status"]},
     ),
     Route(
         method="POST",

@@ -6,26 +6,27 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.payments.ledger import Ledger
-from timebell.apps.marketplace.payments.payouts import Payouts
-from timebell.apps.marketplace.shifts.ending import Ending
-from timebell.apps.marketplace.shifts.models import (
+from timebell.apps.marketplace.disputes.models import (
     Dispute,
     DisputeOption,
     DisputeStatus,
     Incident,
     IncidentStatus,
 )
-from timebell.apps.marketplace.shifts.refusals import (
+from timebell.apps.marketplace.disputes.refusals import (
     dispute_too_late,
     incident_closed,
     no_dispute,
     no_incident,
 )
+from timebell.apps.marketplace.disputes.standing import Standing
+from timebell.apps.marketplace.disputes.store import DisputeStore, dispute_of, incident_of
+from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.payments.ledger import Ledger
+from timebell.apps.marketplace.payments.payouts import Payouts
+from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.shifts.rules import DISPUTED_FOR, disputable
 from timebell.apps.marketplace.shifts.service import VERIFIERS, Held, Shifts
-from timebell.apps.marketplace.shifts.store import ShiftStore, dispute_of, incident_of
 from timebell.apps.marketplace.staffing.access import Access, Part
 from timebell.apps.marketplace.staffing.rules import may_become
 from timebell.apps.marketplace.staffing.service import Bookings
@@ -50,7 +51,8 @@ class Disputes:
         self._ledger = Ledger(bell)
         self._payouts = Payouts(bell)
         self._shifts = Shifts(bell)
-        self._store = ShiftStore(bell.clock)
+        self._standing = Standing(bell)
+        self._store = DisputeStore(bell.clock)
         self._ids = Ids(bell.chance)
 
     async def file(
@@ -68,9 +70,10 @@ class Disputes:
         if answer == "no" or (answer == "if_unpaid" and not is_kept):
             raise dispute_too_late(shift.status, shift.auto_approval_time)
         disputed = await self._shifts.move_disputed(tx, held, by=by, reason=reason)
-        dispute = await self._store.insert_dispute(
+        id = self._ids.new()
+        await self._store.insert_dispute(
             tx,
-            id=self._ids.new(),
+            id=id,
             shift=disputed,
             option=option,
             reason=reason,
@@ -78,7 +81,8 @@ class Disputes:
             filed_at=now,
             timeout_at=now + DISPUTED_FOR,
         )
-        frozen = await self._ledger.freeze(tx, booking, disputed, dispute.id)
+        frozen = await self._ledger.freeze(tx, booking, disputed, id)
+        dispute = await self._read(tx, id)
         await self._record(
             tx,
             "dispute.filed",
@@ -118,24 +122,6 @@ class Disputes:
         else:
             await self._ending.cut_short(tx, booking, cancel_from=held.now, reason=reason, by=by)
 
-    async def time_out(self, tx: Transaction, id: UUID, *, by: By) -> bool:
-        """A dispute was not resolved in time. False where somebody has its booking, who is not waited for.
-
-        With option B the booking has ended already, and of what is resolved nothing is left to do.
-        """
-        dispute = await self._store.read_dispute(tx, id=id)
-        if dispute is None:
-            return True
-        if await self._bookings.hold_free(tx, dispute.booking_id) is None:
-            return False
-        dispute = await self._store.read_dispute(tx, id=id)
-        assert dispute is not None, "a dispute is never deleted"
-        if dispute.dispute_option == "B" or dispute.status != "Open":
-            return True
-        await self._record(tx, "dispute.needs_review", dispute, by, {"reason": "unresolved in time"})
-        tx.after_commit.append(lambda: self._bell.tallies.add(DISPUTES, "unresolved", "A"))
-        return True
-
     async def report(
         self, tx: Transaction, held: Held, option: DisputeOption, description: str, *, by: By
     ) -> Incident:
@@ -164,15 +150,11 @@ class Disputes:
             raise incident_closed()
         changed = {"before": {"status": "Pending"}, "after": {"status": incident.status}}
         await self._record(tx, "incident.closed", incident, by, changed)
-        is_paused = booking.status == "Payment_Paused_Dispute"
-        if is_paused and not await self._store.is_contested(tx, booking_id=booking.id):
-            await self._bookings.move(tx, booking, "Active", by=by, reason="nothing is disputed any more")
+        await self._standing.restore(tx, booking, incident, by=by)
         return incident
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Dispute:
-        dispute = await self._store.read_dispute(tx, id=id)
-        if dispute is None:
-            raise no_dispute(id)
+        dispute = await self._read(tx, id)
         await self._access.check(tx, await self._bookings.get(tx, dispute.booking_id), by)
         return dispute
 
@@ -216,6 +198,12 @@ class Disputes:
             tx, booking_id=booking_id, status=status, after=after, limit=limit
         )
         return page_of("incidents", rows, limit, incident_of)
+
+    async def _read(self, tx: Transaction, id: UUID) -> Dispute:
+        dispute = await self._store.read_dispute(tx, id=id)
+        if dispute is None:
+            raise no_dispute(id)
+        return dispute
 
     async def _record(
         self, tx: Transaction, name: str, of: Dispute | Incident, by: By, data: Mapping[str, Any]

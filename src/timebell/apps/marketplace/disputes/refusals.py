@@ -1,0 +1,69 @@
+"""What is refused, in words that name the remedy."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from timebell.apps.marketplace.disputes.models import DisputeStatus
+from timebell.apps.marketplace.shifts.models import ShiftStatus
+from timebell.apps.marketplace.shifts.refusals import wrong_field
+from timebell.errors import NotFound
+from timebell.web import Problem
+
+# As the pages explain them that a refusal points to.
+CODES: Final = {
+    "dispute_too_late": (
+        "A dispute is filed before a timesheet is verified, and no later than when it is approved by itself."
+    ),
+    "dispute_status": (
+        "The dispute is resolved, or not to be resolved in that way any more. Read it again; `dispute_status` is what "
+        "became of it."
+    ),
+    "incident_closed": "The report was closed before.",
+}
+
+
+def no_dispute(id: UUID) -> NotFound:
+    return NotFound(f"there is no dispute {id}")
+
+
+def no_incident(id: UUID) -> NotFound:
+    return NotFound(f"there is no incident report {id}")
+
+
+def dispute_too_late(status: ShiftStatus, deadline: datetime | None) -> Problem:
+    until = "" if deadline is None else f", by {deadline.isoformat()} at the latest"
+    detail = f"the time log is {status}; a dispute is filed while it waits to be verified{until}"
+    return Problem(409, "dispute_too_late", detail, more={"time_log_status": status})
+
+
+def dispute_resolved(status: DisputeStatus) -> Problem:
+    detail = f"the dispute is {status} already; read it again"
+    return Problem(409, "dispute_status", detail, more={"dispute_status": status})
+
+
+def only_by_settlement() -> Problem:
+    detail = "admins resolve by `Settled`, with a settlement that those of the other side propose too"
+    return Problem(403, "not_allowed", f"{detail}; for anything else use an admin key")
+
+
+def settlement_needed(frozen: int) -> Problem:
+    return wrong_field(
+        "settlement", f"is needed; divide what is frozen, {frozen}, between lender and borrower"
+    )
+
+
+def settlement_unwanted() -> Problem:
+    return wrong_field(
+        "settlement", "has no place in a legal hold, which keeps everything frozen; leave it out"
+    )
+
+
+def settlement_differs(total: int, frozen: int) -> Problem:
+    return wrong_field("settlement", f"adds up to {total}; divide what is frozen, which is {frozen}")
+
+
+def incident_closed() -> Problem:
+    return Problem(409, "incident_closed", "the report is closed; report what is new as another one")
