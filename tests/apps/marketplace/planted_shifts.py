@@ -177,8 +177,8 @@ SHIFTS = [
     Planted(
         name="disputes-close-one-and-go-on",
         file=f"{_SHIFTS}/disputes.py",
-        old="        if is_paused and not await self._store.is_contested(tx, booking_id=booking.id):\n",
-        new="        if is_paused:\n",
+        old="            is_contested=await self._store.is_contested(tx, booking_id=booking.id),\n",
+        new="            is_contested=False,\n",
         why="A booking is paused as long as anything about it is open.",
         tests=_DISPUTES,
     ),

@@ -137,13 +137,14 @@ async def test_only_an_admin_of_a_company_that_borrows_adds_projects(market: Mar
 
 
 async def test_a_tenant_decides_by_what_lenders_are_paid(market: Market) -> None:
-    defaults = {"payout_trigger": "verification", "max_extensions": 1}
+    held = {"hold_until_disputes_resolved": True}
+    defaults = {"payout_trigger": "verification", "max_extensions": 1, **held}
     assert await market.get("settings") == defaults
     assert done(await market.ask(None, "PATCH", "settings", {})) == defaults
     changed = done(await market.ask(None, "PATCH", "settings", {"payout_trigger": "webhook"}))
-    assert changed == {"payout_trigger": "webhook", "max_extensions": 1}
+    assert changed == {"payout_trigger": "webhook", "max_extensions": 1, **held}
     changed = done(await market.ask(None, "PATCH", "settings", {"max_extensions": 0}))
-    assert changed == {"payout_trigger": "webhook", "max_extensions": 0}
+    assert changed == {"payout_trigger": "webhook", "max_extensions": 0, **held}
     assert await market.get("settings") == changed
     problem(await market.ask(None, "PATCH", "settings", {"max_extensions": 11}), 422, "invalid_input")
     problem(await market.ask(None, "PATCH", "settings", {}, key="write"), 403, "scope_missing")

@@ -10,7 +10,13 @@ import pytest
 
 from timebell.apps.marketplace.shifts.models import ShiftStatus
 from timebell.apps.marketplace.staffing.models import BookingStatus, NewShift
-from timebell.apps.marketplace.staffing.rules import EDGES, clock_in_refusal, may_become, shift_refusal
+from timebell.apps.marketplace.staffing.rules import (
+    EDGES,
+    clock_in_refusal,
+    may_become,
+    shift_refusal,
+    standing_of,
+)
 
 LAST = date(2027, 3, 14)
 START = datetime(2027, 3, 2, 7, tzinfo=UTC)
@@ -32,6 +38,41 @@ def test_of_twenty_edges_ten_are_there() -> None:
     for before, after in product(get_args(BookingStatus), repeat=2):
         assert may_become(before, after) == (after in expected[before]), (before, after)
     assert len(EDGES) == 10
+
+
+@pytest.mark.req("J-15.1")
+@pytest.mark.parametrize(
+    ("status", "is_contested", "is_insured", "expected"),
+    [
+        # Nothing is wrong any more.
+        ("Active", False, True, "Active"),
+        ("Payment_Paused_Dispute", False, True, "Active"),
+        ("Suspended_Insurance", False, True, "Active"),
+        # A dispute: the next payment pauses, not the dispute, and what was paused or suspended is paused.
+        ("Active", True, True, "Active"),
+        ("Payment_Paused_Dispute", True, True, "Payment_Paused_Dispute"),
+        ("Suspended_Insurance", True, True, "Payment_Paused_Dispute"),
+        # Insurance comes first.
+        *(
+            (before, is_contested, False, "Suspended_Insurance")
+            for before in ("Active", "Payment_Paused_Dispute", "Suspended_Insurance")
+            for is_contested in (False, True)
+        ),
+        # What has ended has ended.
+        *(
+            (ended, is_contested, is_insured, ended)
+            for ended in ("Cancelled", "Completed")
+            for is_contested in (False, True)
+            for is_insured in (False, True)
+        ),
+    ],
+)
+def test_status_follows_from_disputes_and_insurance(
+    status: BookingStatus, is_contested: bool, is_insured: bool, expected: BookingStatus
+) -> None:
+    standing = standing_of(status=status, is_contested=is_contested, is_insured=is_insured)
+    assert standing == expected
+    assert standing == status or may_become(status, standing), "along an edge"
 
 
 @pytest.mark.req("J-15.3", "J-1.8")

@@ -25,10 +25,12 @@ class By:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketplaceSettings:
     """What a tenant decides. `payout_trigger`: the lender is paid for a shift when it is verified, or for the whole
-    week as soon as that is paid for. `max_extensions` is how often the time to verify a timesheet may be extended."""
+    week as soon as that is paid for. `max_extensions` is how often the time to verify a timesheet may be extended.
+    `hold_until_disputes_resolved`: after an insurance was renewed nobody clocks in until nothing is disputed."""
 
     payout_trigger: PayoutTrigger = "verification"
     max_extensions: int = 1
+    hold_until_disputes_resolved: bool = True
 
 
 def booking_subject(id: UUID) -> str:
@@ -50,6 +52,10 @@ def incident_subject(id: UUID) -> str:
 
 def payment_subject(id: UUID) -> str:
     return f"payment:{id}"
+
+
+def policy_subject(id: UUID) -> str:
+    return f"policy:{id}"
 
 
 def id_of(subject: str) -> UUID:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.insurance import routes as insurance_routes
 from timebell.apps.marketplace.payments import money_routes, paying_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
@@ -13,4 +14,5 @@ ROUTES: Final = (
     *shift_routes.ROUTES,
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
+    *insurance_routes.ROUTES,
 )

@@ -27,7 +27,7 @@ from timebell.apps.marketplace.shifts.rules import DISPUTED_FOR, disputable
 from timebell.apps.marketplace.shifts.service import VERIFIERS, Held, Shifts
 from timebell.apps.marketplace.shifts.store import ShiftStore, dispute_of, incident_of
 from timebell.apps.marketplace.staffing.access import Access, Part
-from timebell.apps.marketplace.staffing.rules import may_become
+from timebell.apps.marketplace.staffing.rules import may_become, standing_of
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.kernel import Ids, Timebell, Transaction
 from timebell.web import Page, decode_cursor, page_of
@@ -164,9 +164,15 @@ class Disputes:
             raise incident_closed()
         changed = {"before": {"status": "Pending"}, "after": {"status": incident.status}}
         await self._record(tx, "incident.closed", incident, by, changed)
-        is_paused = booking.status == "Payment_Paused_Dispute"
-        if is_paused and not await self._store.is_contested(tx, booking_id=booking.id):
-            await self._bookings.move(tx, booking, "Active", by=by, reason="nothing is disputed any more")
+        standing = standing_of(
+            status=booking.status,
+            is_contested=await self._store.is_contested(tx, booking_id=booking.id),
+            is_insured=booking.status != "Suspended_Insurance",
+        )
+        if standing != booking.status:
+            await self._bookings.move(tx, booking, standing, by=by, reason="nothing is disputed any more")
+        if booking.clock_in_hold and not await self._store.is_contested(tx, booking_id=booking.id):
+            await self._bookings.lift_hold(tx, booking, by=by, reason="nothing is disputed any more")
         return incident
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Dispute:

@@ -126,6 +126,9 @@ class BookingStore(Statements):
         )
         assert rows, "whoever moves a booking holds it"
 
+    async def hold_clock_in(self, tx: Transaction, *, id: UUID, is_held: bool) -> None:
+        await self._run(tx.session, "hold_clock_in", tenant=tx.tenant, id=id, is_held=is_held)
+
     async def fund_booking(self, tx: Transaction, *, id: UUID, funded_period_end: datetime) -> None:
         """Paid for up to then; an earlier instant changes nothing."""
         await self._run(

@@ -25,6 +25,7 @@ EDGES: Final[frozenset[tuple[BookingStatus, BookingStatus]]] = frozenset(
         ("Suspended_Insurance", "Cancelled"),
     }
 )
+ENDED: Final[frozenset[BookingStatus]] = frozenset({"Cancelled", "Completed"})
 # The source has this word once, for bookings with a dispute; it is understood and never said.
 LEGACY_STATUS: Final[dict[str, BookingStatus]] = {"Disputed": "Payment_Paused_Dispute"}
 
@@ -42,6 +43,22 @@ BOOKING_DAYS_MAX: Final = 731
 
 def may_become(before: BookingStatus, after: BookingStatus) -> bool:
     return (before, after) in EDGES
+
+
+def standing_of(*, status: BookingStatus, is_contested: bool, is_insured: bool) -> BookingStatus:
+    """What a booking is to be, after a dispute, a report or an insurance of it has changed. `is_contested`: a dispute
+    with option A is open, or a report pending.
+
+    What has ended stays ended, and insurance comes before disputes. One that is `Active` is not paused by a dispute but
+    by the next payment, which finds it.
+    """
+    if status in ENDED:
+        return status
+    if not is_insured:
+        return "Suspended_Insurance"
+    if not is_contested:
+        return "Active"
+    return "Active" if status == "Active" else "Payment_Paused_Dispute"
 
 
 def clock_in_refusal(

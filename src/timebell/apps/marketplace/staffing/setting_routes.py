@@ -18,14 +18,17 @@ class MarketplaceSettingsInput(Input):
 
     payout_trigger: PayoutTrigger | None = None
     max_extensions: Annotated[int, Field(ge=0, le=EXTENSIONS_MAX)] | None = None
+    hold_until_disputes_resolved: bool | None = None
 
 
 class MarketplaceSettingsRow(Output):
     """`payout_trigger`: the lender is paid for a shift when it is verified, or for a whole week when that is paid for.
-    `max_extensions`: how often the time to verify a timesheet may be extended."""
+    `max_extensions`: how often the time to verify a timesheet may be extended. `hold_until_disputes_resolved`: after an
+    insurance was renewed nobody clocks in until nothing is disputed any more."""
 
     payout_trigger: PayoutTrigger
     max_extensions: int
+    hold_until_disputes_resolved: bool
 
 
 async def get_marketplace_settings(call: Call) -> MarketplaceSettingsRow:
@@ -41,7 +44,10 @@ async def change_marketplace_settings(
     store = StaffingStore(call.bell.clock)
     await store.insert_settings(call.tx)
     settings = await store.update_settings(
-        call.tx, payout_trigger=body.payout_trigger, max_extensions=body.max_extensions
+        call.tx,
+        payout_trigger=body.payout_trigger,
+        max_extensions=body.max_extensions,
+        hold_until_disputes_resolved=body.hold_until_disputes_resolved,
     )
     return MarketplaceSettingsRow.model_validate(settings)
 

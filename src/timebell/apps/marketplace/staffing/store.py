@@ -37,10 +37,16 @@ class StaffingStore(Statements):
             tenant=tx.tenant,
             payout_trigger=defaults.payout_trigger,
             max_extensions=defaults.max_extensions,
+            hold_until_disputes_resolved=defaults.hold_until_disputes_resolved,
         )
 
     async def update_settings(
-        self, tx: Transaction, *, payout_trigger: PayoutTrigger | None, max_extensions: int | None
+        self,
+        tx: Transaction,
+        *,
+        payout_trigger: PayoutTrigger | None = None,
+        max_extensions: int | None = None,
+        hold_until_disputes_resolved: bool | None = None,
     ) -> MarketplaceSettings:
         """None leaves something as it is."""
         rows = await self._run(
@@ -49,6 +55,7 @@ class StaffingStore(Statements):
             tenant=tx.tenant,
             payout_trigger=payout_trigger,
             max_extensions=max_extensions,
+            hold_until_disputes_resolved=hold_until_disputes_resolved,
         )
         return MarketplaceSettings(**rows[0])
 

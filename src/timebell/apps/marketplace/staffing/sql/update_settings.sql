@@ -1,6 +1,8 @@
 -- What is null stays as it is, so that of two who change different things at once neither undoes the other.
 UPDATE marketplace.marketplace_settings
 SET payout_trigger = coalesce(:payout_trigger::text, payout_trigger),
-    max_extensions = coalesce(:max_extensions::integer, max_extensions), updated_at = coalesce(:now::timestamptz, now())
+    max_extensions = coalesce(:max_extensions::integer, max_extensions),
+    hold_until_disputes_resolved = coalesce(:hold_until_disputes_resolved::boolean, hold_until_disputes_resolved),
+    updated_at = coalesce(:now::timestamptz, now())
 WHERE tenant = :tenant::text
-RETURNING payout_trigger, max_extensions
+RETURNING payout_trigger, max_extensions, hold_until_disputes_resolved

@@ -1,0 +1,3 @@
+UPDATE marketplace.staffing_bookings
+SET clock_in_hold = :is_held::boolean, revision = revision + 1, updated_at = coalesce(:now::timestamptz, now())
+WHERE tenant = :tenant::text AND id = :id::uuid
