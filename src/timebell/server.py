@@ -182,7 +182,7 @@ async def open_figures(place: Place, settings: Settings, clock: Clock) -> AsyncI
     """What the metrics show of the database, asked as the reader's role where the place has one."""
     url = place.read_url or place.url
     async with _open_database(url, settings, size=_READER_CONNECTIONS) as database:
-        yield FigureReader(Insights(database, clock), clock)
+        yield FigureReader(Insights(database, clock), clock, database)
 
 
 @asynccontextmanager

@@ -37,6 +37,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "engine/unpark_jobs": "jobs jobs jobs queue_pauses",
     },
     "A node looks for what is due, paused or old of all tenants.": {
+        "apps/marketplace/insurance/ask_expired_active": "insurance_policies",
+        "apps/marketplace/insurance/ask_unwarned": "insurance_policies",
         "apps/scheduler/read_next_tenant": "requests",
         "apps/sequences/read_next_tenant": "messages",
         "engine/claim_schedules": "schedules",
@@ -75,6 +77,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "kernel/withdraw_steps": "jobs",
     },
     "Figures about all that a server has, which only its operator sees.": {
+        "apps/marketplace/insurance/count_expiring": "insurance_policies",
         "kernel/count_dead": "dead_jobs",
         "kernel/count_due": "jobs",
         "kernel/count_retrying": "jobs",

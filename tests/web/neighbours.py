@@ -59,6 +59,7 @@ _ONE_OF_A_TENANT = {
     "simulator_settings",
     "weekly_cycles",
     "sweeps",
+    "insurance_monitors",
 }
 _CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|pg_advisory\w*|pg_logical_emit_message)\b")
 

@@ -10,7 +10,7 @@ from timebell.kernel.bell import Timebell
 from timebell.kernel.commands import Command, CommandAnswer, CommandArgument, CommandOption
 from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
-from timebell.kernel.measures import Gauge, Measure
+from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
 from timebell.kernel.schedule_models import (
@@ -65,6 +65,7 @@ __all__ = [
     "Statements",
     "Step",
     "StepChange",
+    "TableGauge",
     "Timebell",
     "Together",
     "Transaction",

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, InvalidInput, UnknownKind, UnknownQueue
-from timebell.kernel.measures import Gauge, Measure
+from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
 from timebell.kernel.outcomes import Outcome, Refused
 from timebell.rules.backoff import RetryPolicy
@@ -132,7 +132,7 @@ class App:
     on_consume: ConsumeFunction | None = None
     refuses: Mapping[str, RefuseFunction] = field(default_factory=dict)
     measures: Iterable[Measure] = ()
-    gauges: Iterable[Gauge] = ()
+    gauges: Iterable[Gauge | TableGauge] = ()
 
 
 class Registry:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from timebell.db.pool import Session
 from timebell.errors import ConfigurationError
 from timebell.kernel.insights_records import QueueDepth
+from timebell.kernel.statements import Statements
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,99}")
 
@@ -36,6 +38,21 @@ class Gauge:
     name: str
     about: str
     of: Callable[[Mapping[str, QueueDepth]], float | None]
+
+    def __post_init__(self) -> None:
+        check_measure(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableGauge:
+    """Figures that are asked of the tables of an app, by the few values of one label. `ask` is a method of the `store`
+    that is given a session which only reads; now and then, together with the other figures of the database."""
+
+    name: str
+    about: str
+    label: str
+    store: type[Statements]
+    ask: Callable[[Any, Session], Awaitable[Mapping[str, float]]]
 
     def __post_init__(self) -> None:
         check_measure(self.name)

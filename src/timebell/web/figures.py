@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from timebell.clock import Clock
 from timebell.db.failures import DATABASE_ERRORS
+from timebell.db.pool import Database
 from timebell.errors import DatabaseUnavailable
+from timebell.kernel import TableGauge
 from timebell.kernel.insights import Insights
 from timebell.kernel.insights_records import BreakerLine, Health, LatenessSummary, QueueDepth, QueueLine
 from timebell.logs import Logger
@@ -33,27 +35,29 @@ class Figures:
     left_kinds: Mapping[str, int]
     parked_schedule_count: int
     health: Health
+    shown: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class FigureReader:
     """Asks at most once in a few seconds, however often the metrics are read, and for all who wait together."""
 
-    def __init__(self, insights: Insights, clock: Clock) -> None:
+    def __init__(self, insights: Insights, clock: Clock, database: Database | None = None) -> None:
         self._insights = insights
         self._clock = clock
+        self._database = database
         self._asking = asyncio.Lock()
         self._kept: Figures | None = None
         self._kept_until = -1.0
 
-    async def read(self) -> Figures | None:
-        """None where the database does not answer in time."""
+    async def read(self, gauges: Sequence[TableGauge] = ()) -> Figures | None:
+        """With what apps show of their own tables. None where the database does not answer in time."""
         async with self._asking:
             if self._clock.monotonic() >= self._kept_until:
-                self._kept = await self._asked()
+                self._kept = await self._asked(gauges)
                 self._kept_until = self._clock.monotonic() + _KEPT_SECONDS
             return self._kept
 
-    async def _asked(self) -> Figures | None:
+    async def _asked(self, gauges: Sequence[TableGauge]) -> Figures | None:
         insights = self._insights
         try:
             async with asyncio.timeout(_ASK_SECONDS):
@@ -66,9 +70,17 @@ class FigureReader:
                     left_kinds=await insights.left_kinds(),
                     parked_schedule_count=len(await insights.parked_schedules()),
                     health=await insights.health(),
+                    shown=await self._shown(gauges),
                 )
         except (*DATABASE_ERRORS, DatabaseUnavailable) as error:
             log.warning(
                 "the figures of the database are not to be had", error=str(error) or type(error).__name__
             )
             return None
+
+    async def _shown(self, gauges: Sequence[TableGauge]) -> dict[str, Mapping[str, float]]:
+        """What apps show of their own tables, by the name of the gauge."""
+        if self._database is None or not gauges:
+            return {}
+        async with self._database.connection() as session:
+            return {gauge.name: await gauge.ask(gauge.store(self._clock), session) for gauge in gauges}

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from timebell.engine import Engine
-from timebell.kernel import App
+from timebell.kernel import App, TableGauge
 from timebell.kernel.aside import Aside
 from timebell.kernel.holds import Holds
 from timebell.kernel.tallies import Spread, Tallies
@@ -47,10 +47,14 @@ class Metrics:
 
     async def text(self) -> bytes:
         """The page that Prometheus reads."""
-        figures = None if self.figures is None else await self.figures.read()
+        figures = None if self.figures is None else await self.figures.read(self._asked_gauges())
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Page(self, figures))
         return generate_latest(registry)
+
+    def _asked_gauges(self) -> list[TableGauge]:
+        gauges = chain.from_iterable(app.gauges for app in self.apps)
+        return [gauge for gauge in gauges if isinstance(gauge, TableGauge)]
 
 
 class _Page(Collector):
@@ -135,6 +139,10 @@ def _of_apps(apps: Iterable[App], tallies: Tallies) -> Iterator[Metric]:
 def _shown_by_apps(apps: Iterable[App], figures: Figures) -> Iterator[Metric]:
     depths = {one.queue: one for one in figures.depth}
     for gauge in chain.from_iterable(app.gauges for app in apps):
+        if isinstance(gauge, TableGauge):
+            values = {(label,): value for label, value in figures.shown.get(gauge.name, {}).items()}
+            yield _gauge(gauge.name, gauge.about, [gauge.label], values)
+            continue
         value = gauge.of(depths)
         if value is not None:
             yield _gauge(gauge.name, gauge.about, (), {(): value})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.apps.marketplace.planted_disputes import DISPUTES
+from tests.apps.marketplace.planted_insurance import INSURANCE
 from tests.apps.marketplace.planted_money import MONEY
 from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*DISPUTES, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]
+PLANTED = [*DISPUTES, *INSURANCE, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]

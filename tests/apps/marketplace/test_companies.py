@@ -139,8 +139,12 @@ async def test_only_an_admin_of_a_company_that_borrows_adds_projects(market: Mar
 
 
 async def test_a_tenant_decides_by_what_lenders_are_paid(market: Market) -> None:
-    policy = asdict(PenaltyPolicy())
-    defaults = {"payout_trigger": "verification", "max_extensions": 1, "penalty_policy": policy}
+    defaults = {
+        "payout_trigger": "verification",
+        "max_extensions": 1,
+        "penalty_policy": asdict(PenaltyPolicy()),
+        "hold_until_disputes_resolved": True,
+    }
     assert await market.get("settings") == defaults
     assert done(await market.ask(None, "PATCH", "settings", {})) == defaults
     changed = done(await market.ask(None, "PATCH", "settings", {"payout_trigger": "webhook"}))

@@ -23,6 +23,8 @@ from timebell.testing.database import TestDatabase
 from timebell.web.serving import routes_of
 
 PROFILE = {"trade": "carpenter", "zip": "10115", "skills": ["roofs"], "hourly_rate": 2_500}
+INSURED = {"type": "accident", "expiration_date": "2027-12-31"}
+DECIDED = {"payout_trigger": "webhook", "hold_until_disputes_resolved": False}
 ROLES = {
     "bea": ("borrower", "borrower_admin"),
     "sue": ("borrower", "supervisor"),
@@ -48,6 +50,9 @@ TOLD_APART = {
     "simulator_calls": "outcome = 'twin'",
     "simulator_movements": "state = 'declined'",
     "marketplace_settings": "payout_trigger = 'verification', max_extensions = 9",
+    "insurance_policies": "expiration_date = '2030-01-01'",
+    "insurance_warnings": "sent_at = sent_at + interval '5 hours'",
+    "insurance_stops": "stopped_at = stopped_at + interval '5 hours'",
 }
 SETTLED = (
     *("companies", "company_members", "projects", "workers", "staffing_bookings", "taken", "time_log"),
@@ -60,6 +65,7 @@ SETTLED = (
         "ledger_entries",
     ),
     *("payouts", "payout_lines", "simulator_movements", "simulator_calls"),
+    *("insurance_policies", "insurance_warnings", "insurance_stops"),
 )
 
 
@@ -100,7 +106,7 @@ class Furnishing:
             worker = {"recipient_id": ids[name], "company_id": ids["lender"], **PROFILE}
             ids[f"worker_{name}"] = (await self.made(f"{BASE}/workers", worker))["id"]
             await self.made(f"{BASE}/workers/{ids[f'worker_{name}']}/state", {"state": "Listed"}, "PUT")
-        await self.made(f"{BASE}/settings", {"payout_trigger": "webhook"}, "PATCH")
+        await self.made(f"{BASE}/settings", DECIDED, "PATCH")
 
     async def bookings(self) -> None:
         ids = self.ids
@@ -108,6 +114,10 @@ class Furnishing:
         ids["later"] = (await self.made(f"{BASE}/bookings", order(ids, 5)))["id"]
         shifts = await self._site.get(f"{BASE}/bookings/{ids['booking']}/shifts", key=OTHER)
         days = {one["shift_date"]: one["id"] for one in shifts.json()["data"]}
+        # The borrower's is warned of within the week; that of the lender stops both bookings at its end.
+        ending = {"company_id": ids["borrower"], "type": "liability", "expiration_date": "2027-03-10"}
+        ids["ending"] = (await self.made(f"{BASE}/policies", ending))["id"]
+        ids["policy"] = (await self.made(f"{BASE}/policies", {"company_id": ids["lender"], **INSURED}))["id"]
         ids["thursday"], ids["friday"], ids["monday"] = [days[f"2027-03-{day}"] for day in ("04", "05", "08")]
 
     async def week(self) -> None:
@@ -122,6 +132,7 @@ class Furnishing:
         ids["incident"] = (await self.made(f"{BASE}/incidents", report, person="sue"))["id"]
         disputed = {"time_log_id": ids["thursday"], "option": "A", "reason": "Nobody was there"}
         ids["dispute"] = (await self.made(f"{BASE}/disputes", disputed, person="sue"))["id"]
+        await self.made(f"{BASE}/policies/{ids['policy']}/invalidate", {}, person="lea")
 
 
 def order(ids: Mapping[str, str], month: int = 3, **given: Any) -> dict[str, Any]:
@@ -158,6 +169,7 @@ def paths_of(ids: Mapping[str, str], company: str = "borrower") -> dict[str, dic
         "time-logs": ids["friday"],
         "disputes": ids["dispute"],
         "incidents": ids["incident"],
+        "policies": ids["policy" if company == "lender" else "ending"],
     }
     return {
         route.path: {"id": named[route.path.split("/")[3]], "recipient_id": ids["bea"]}
@@ -173,6 +185,7 @@ def values_of(ids: Mapping[str, str]) -> dict[str, object]:
         "booking_id": ids["booking"],
         "at": "2027-03-20T08:00:00Z",
         "worker_id": ids["worker_wim"],
+        "is_active": True,
         "trade": "carpenter",
         "zip": "10115",
         "zip_prefix": "101",
@@ -204,8 +217,9 @@ async def test_no_read_looks_at_the_rows_of_others(
                 actor=ids[name or "bea"],
                 acts_always=name is not None,
             )
-            # Of a project only those know who borrow.
-            hidden = () if company == "borrower" else (f"{BASE}/projects/{{id}}",)
+            # Of a project only those know who borrow, and of an insurance nobody who is lent.
+            hidden = [] if company == "borrower" else [f"{BASE}/projects/{{id}}"]
+            hidden += [f"{BASE}/policies/{{id}}"] if name == "wim" else []
             await reading.all([route for route in routes_of(APP) if route.path not in hidden])
             assert reading.too_far == []
             assert reading.count > 60
@@ -272,11 +286,14 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("POST", f"{friday}/edit", {"start": "2027-03-05T08:30:00Z", "reason": "He was early"}, ids["sue"]),
         ("POST", f"{friday}/verify", None, ids["sue"]),
         ("POST", f"{BASE}/incidents/{ids['incident']}/close", None, ids["sue"]),
+        ("POST", f"{BASE}/policies/{ids['policy']}/renew", {"expiration_date": "2028-01-01"}, ids["lea"]),
         ("POST", f"{monday}/clock-in", None, ids["wim"]),
         ("POST", f"{monday}/force-clock-out", {}, ids["sue"]),
         ("POST", f"{BASE}/incidents", {**about, "description": "Again"}, ids["sue"]),
         ("POST", f"{BASE}/disputes", {**about, "reason": "Nobody was there"}, ids["sue"]),
         ("POST", f"{BASE}/disputes/{ids['dispute']}/resolve", {"status": "Resolved"}, None),
+        ("POST", f"{BASE}/policies", {"company_id": ids["borrower"], **INSURED}, ids["bea"]),
+        ("POST", f"{BASE}/policies/{ids['policy']}/invalidate", {}, ids["lea"]),
         ("POST", f"{BASE}/bookings/{ids['booking']}/cancel", {}, ids["bea"]),
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
@@ -359,6 +376,7 @@ async def test_what_another_tenant_has_is_not_there(
             "payout_trigger": "verification",
             "max_extensions": 1,
             "penalty_policy": policy,
+            "hold_until_disputes_resolved": True,
         }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from tests.apps.marketplace.support import BASE
-from tests.apps.marketplace.test_neighbours import PROFILE, furnish, order, paths_of, values_of
+from tests.apps.marketplace.test_neighbours import INSURED, PROFILE, furnish, order, paths_of, values_of
 from tests.web.neighbours import asked_in_every_way, reads_of
 from tests.web.notify_support import open_sandbox
 from tests.web.support import OTHER, problem
@@ -22,7 +22,9 @@ from timebell.web import Route
 from timebell.web.serving import routes_of
 
 # What is changed without an id in the path, and names something of others in the body.
-ASKED = {f"POST {BASE}/{path}" for path in ("projects", "workers", "bookings", "disputes", "incidents")}
+ASKED = {
+    f"POST {BASE}/{path}" for path in ("projects", "workers", "bookings", "disputes", "incidents", "policies")
+}
 ELSEWHERE = {
     f"POST {BASE}/companies": "It names nothing that is there, and is the operator's: test_companies.",
     f"PATCH {BASE}/settings": "It is the tenant's, and the operator's: the twin in test_neighbours.",
@@ -53,6 +55,7 @@ def bodies(ids: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         f"POST {BASE}/bookings": order(ids, 6),
         f"POST {BASE}/disputes": {**about, "reason": "Nobody was there"},
         f"POST {BASE}/incidents": {**about, "description": "A fall"},
+        f"POST {BASE}/policies": {"company_id": ids["lender"], **INSURED},
     }
 
 
@@ -62,7 +65,10 @@ async def rows_of(database: TestDatabase) -> list[str]:
     try:
         return [
             row[0]
-            for table in ("staffing_bookings", "time_log", "disputes", "incident_reports", "company_members")
+            for table in (
+                *("staffing_bookings", "time_log", "disputes", "incident_reports", "company_members"),
+                "insurance_policies",
+            )
             for row in await admin.fetch(
                 f"SELECT to_jsonb(t)::text FROM marketplace.{table} t WHERE tenant = $1 ORDER BY 1", OTHER
             )

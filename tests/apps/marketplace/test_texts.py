@@ -11,6 +11,7 @@ from timebell.notify import TemplateDraft, Text
 
 ID = "0199c0de-0000-7000-8000-000000000001"
 CONTEXT = {"booking_id": ID, "sunday": "2026-03-08", "worker": "Wim", "link": "https://example.org/t/1"}
+CONTEXT |= {"type": "liability", "company": "The lender", "expiration_date": "2026-03-31", "bookings": ID}
 LINES = {
     texts.ACTION_REQUIRED: f"Action Required: payment for booking {ID} failed. "
     "Complete the payment by end of day Wednesday to avoid worker release.",
@@ -25,13 +26,21 @@ LINES = {
     texts.AUTO_APPROVED: "Timesheet auto-approved after 4 hours. Supervisor did not verify within required timeframe.",
     texts.DISPUTE_UNRESOLVED: "Dispute unresolved after 3 hours. "
     "All future shifts cancelled until dispute is resolved.",
+    texts.INSURANCE_EXPIRING: "Insurance liability of The lender expires: 2026-03-31 is its last valid day. "
+    "Renew it to avoid that work is stopped.",
+    texts.INSURANCE_ENDED: "CRITICAL: insurance liability of The lender is not valid any more. "
+    "Renew it before anybody works.",
+    texts.INSURANCE_INVALID: "Insurance Invalid. Work must stop immediately. Please clock out worker.",
 }
+# What a mail says besides.
+MORE = {texts.INSURANCE_INVALID: f"\n\nBookings: {ID}"}
 
 
 @pytest.mark.req(
     "J-1.13",
     "J-2.3",
     "J-3.5",
+    "J-4.8",
     "J-6.4",
     "J-6.5",
     "J-7.6",
@@ -50,7 +59,9 @@ async def test_each_text_arrives_byte_for_byte_on_both_channels(market: Market) 
             await market.notify.tell_many(tx, told)
     await market.bench.run_due()
     arrived = sorted((parcel.channel, parcel.content.text) for parcel in market.arrived)
-    assert arrived == sorted((channel, line) for line in LINES.values() for channel in ("sms", "email"))
+    assert arrived == sorted(
+        said for key, line in LINES.items() for said in (("sms", line), ("email", line + MORE.get(key, "")))
+    )
 
 
 @pytest.mark.req("X-J20", "X-J42")

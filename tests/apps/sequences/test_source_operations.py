@@ -15,6 +15,7 @@ from tests.apps.sequences.support import DAY, HOUR, MINUTE, NOW, START, House, o
 from tests.engine.notify.test_delivery_crashes import CALL, calls_through
 from tests.unit.notify.test_routing import contact, truth_rows
 from timebell.apps.sequences import APP
+from timebell.apps.sequences.app import GAUGES
 from timebell.apps.sequences.bookings import Bookings, NewBooking
 from timebell.apps.sequences.enrolling import MESSAGES
 from timebell.apps.sequences.guards import context_of
@@ -296,7 +297,7 @@ async def test_how_many_wait_and_how_late_they_were(house: House) -> None:
     house.clock.move(2 * MINUTE)
     insights = Insights(house.bench.bell.database, house.clock)
     depths = {depth.queue: depth for depth in await insights.depth()}
-    gauges = {gauge.name: gauge.of(depths) for gauge in APP.gauges}
+    gauges = {gauge.name: gauge.of(depths) for gauge in GAUGES}
     counted = await house.value("SELECT count(*) FROM sequences.message_queue WHERE status = 'scheduled'")
     overdue = await house.value(
         "SELECT count(*) FROM sequences.message_queue WHERE status = 'scheduled' AND \"scheduledFor\" < $1",

@@ -6,12 +6,12 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, Final
 
-from timebell.apps.marketplace import people
+from timebell.apps.marketplace import people, pruning
 from timebell.apps.marketplace.disputes import parts as dispute_parts
+from timebell.apps.marketplace.insurance import parts as insurance_parts
 from timebell.apps.marketplace.payments import parts as money_parts
 from timebell.apps.marketplace.payments import weekly_parts
 from timebell.apps.marketplace.payments.building import opened
-from timebell.apps.marketplace.payments.pruning import prune
 from timebell.apps.marketplace.shifts import parts as shift_parts
 from timebell.apps.marketplace.texts import ship
 from timebell.kernel import App, Queue
@@ -20,7 +20,14 @@ QUEUE: Final = "marketplace"
 
 # Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES and
 # GAUGES.
-_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, dispute_parts, people)
+_PARTS: Final[tuple[ModuleType, ...]] = (
+    money_parts,
+    weekly_parts,
+    shift_parts,
+    dispute_parts,
+    insurance_parts,
+    people,
+)
 
 
 def _mapped(name: str) -> dict[str, Any]:
@@ -46,7 +53,7 @@ APP = App(
     routes="timebell.apps.marketplace.routes",
     commands="timebell.apps.marketplace.commands",
     refuses=dict.fromkeys(_mapped("HANDLERS"), _ours),
-    on_prune=prune,
+    on_prune=pruning.prune,
     on_open=opened,
     measures=_listed("MEASURES"),
     gauges=_listed("GAUGES"),

@@ -41,11 +41,13 @@ class PenaltyPolicy:
 class MarketplaceSettings:
     """What a tenant decides. `payout_trigger`: the lender is paid for a shift when it is verified, or for the whole
     week as soon as that is paid for. `max_extensions` is how often the time to verify a timesheet may be extended,
-    `penalty_policy` what is kept of the shifts that a dispute cancels."""
+    `penalty_policy` what is kept of the shifts that a dispute cancels. `hold_until_disputes_resolved`: after an
+    insurance was renewed nobody clocks in until nothing is disputed."""
 
     payout_trigger: PayoutTrigger = "verification"
     max_extensions: int = 1
     penalty_policy: PenaltyPolicy = PenaltyPolicy()
+    hold_until_disputes_resolved: bool = True
 
 
 def booking_subject(id: UUID) -> str:
@@ -67,6 +69,10 @@ def incident_subject(id: UUID) -> str:
 
 def payment_subject(id: UUID) -> str:
     return f"payment:{id}"
+
+
+def policy_subject(id: UUID) -> str:
+    return f"policy:{id}"
 
 
 def id_of(subject: str) -> UUID:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from timebell.apps.marketplace.insurance.store import PolicyStore
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
@@ -24,6 +25,7 @@ async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     this very person something, and nobody is to wait for the other in a circle."""
     store = BookingStore(bell.clock)
     await store.delete_memberships(tx, person=person)
+    await PolicyStore(bell.clock).erase_warnings(tx, person=person)
     worker_id = await store.erase_worker(tx, person=person)
     if worker_id is not None:
         await bell.enqueue(tx, LEAVE_BOOKINGS, {"worker_id": str(worker_id)})

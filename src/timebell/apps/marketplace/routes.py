@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timebell.apps.marketplace.disputes import routes as dispute_routes
+from timebell.apps.marketplace.insurance import routes as insurance_routes
 from timebell.apps.marketplace.payments import money_routes, paying_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
@@ -15,4 +16,5 @@ ROUTES: Final = (
     *dispute_routes.ROUTES,
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
+    *insurance_routes.ROUTES,
 )

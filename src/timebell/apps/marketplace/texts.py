@@ -23,19 +23,25 @@ TIMESHEET_URGENT: Final = "marketplace.timesheet_urgent"
 AUTO_APPROVED: Final = "marketplace.auto_approved"
 DISPUTE_UNRESOLVED: Final = "marketplace.dispute_unresolved"
 
+INSURANCE_EXPIRING: Final = "marketplace.insurance_expiring"
+INSURANCE_ENDED: Final = "marketplace.insurance_ended"
+INSURANCE_INVALID: Final = "marketplace.insurance_invalid"
+
 # One each, whatever becomes of the other.
 SMS_AND_EMAIL: Final = Route(first=("sms",), also=("email",))
 SMS: Final = Route(first=("sms",))
+EMAIL: Final = Route(first=("email",))
 _TOPIC: Final = "marketplace"
 
 
-def _draft(key: str, title: str, line: str, *names: str) -> TemplateDraft:
+def _draft(key: str, title: str, line: str, *names: str, more: str = "") -> TemplateDraft:
+    """`more` is what a mail says besides."""
     return TemplateDraft(
         key=key,
         topic=_TOPIC,
         texts=(
             Text(channel="sms", language="en", body=line),
-            Text(channel="email", language="en", subject=title, body=line),
+            Text(channel="email", language="en", subject=title, body=line + more),
         ),
         variables=tuple(Variable(name=name) for name in names),
     )
@@ -102,6 +108,29 @@ DRAFTS: Final = (
         "Dispute unresolved",
         "Dispute unresolved after 3 hours. All future shifts cancelled until dispute is resolved.",
     ),
+    _draft(
+        INSURANCE_EXPIRING,
+        "Insurance Expiring",
+        "Insurance {{ type }} of {{ company }} expires: {{ expiration_date }} is its last valid day. "
+        "Renew it to avoid that work is stopped.",
+        "type",
+        "company",
+        "expiration_date",
+    ),
+    _draft(
+        INSURANCE_ENDED,
+        "Insurance Not Valid",
+        "CRITICAL: insurance {{ type }} of {{ company }} is not valid any more. Renew it before anybody works.",
+        "type",
+        "company",
+    ),
+    _draft(
+        INSURANCE_INVALID,
+        "Insurance Invalid",
+        "Insurance Invalid. Work must stop immediately. Please clock out worker.",
+        "bookings",
+        more="\n\nBookings: {{ bookings }}",
+    ),
 )
 
 
@@ -120,14 +149,15 @@ def tells(
     subject: str,
     context: Mapping[str, Any] | None = None,
     channels: Route = SMS_AND_EMAIL,
-    urgency: Literal["time_bound", "critical"] = "time_bound",
+    urgency: Literal["normal", "time_bound", "critical"] = "time_bound",
     key: str | None = None,
     guard: str | None = None,
     correlation_id: str | None = None,
 ) -> list[Tell]:
     """The same for each of them; whoever has several parts is told once. With a `key`, once for each of them ever.
 
-    It passes quiet hours unless the person wants even this to wait, and is never told before its time.
+    It passes quiet hours unless the person wants even this to wait, and is never told before its time. What is `normal`
+    waits until they are over.
     """
     return [
         Tell(
@@ -139,7 +169,7 @@ def tells(
             subject=subject,
             key=None if key is None else f"{key}:{recipient}",
             guard=guard,
-            on_quiet="drop",
+            on_quiet=None if urgency == "normal" else "drop",
             correlation_id=correlation_id,
         )
         for recipient in dict.fromkeys(recipients)

@@ -16,9 +16,9 @@ from tests.history_records import NEVER
 from tests.simulation.callers import LOSSES, Caller
 from tests.simulation.notes import email_of, phone_of
 from tests.simulation.process import Process
+from timebell.apps.marketplace.disputes.service import DISPUTERS, Disputes
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.paying import Paying
-from timebell.apps.marketplace.shifts.disputes import DISPUTERS, Disputes
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.shifts.service import VERIFIERS, WORKER, Shifts
 from timebell.apps.marketplace.staffing.checkout import Checkout

@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from timebell.apps.marketplace.shifts.models import ShiftStatus
+from timebell.apps.marketplace.staffing.rules import ClockInRefusal
 from timebell.errors import NotFound
 from timebell.web import FieldError, Problem
 
@@ -16,7 +17,7 @@ CODES: Final = {
     ),
     "clock_in_refused": (
         "Nobody may clock in to this shift for now: the booking is suspended, cancelled, over or on hold, or the shift "
-        "was cancelled. The detail says which."
+        "was cancelled. The detail says which, and `reason` is `insurance` where one is not valid."
     ),
 }
 
@@ -30,8 +31,9 @@ def not_possible(action: str, status: ShiftStatus) -> Problem:
     return Problem(409, "time_log_status", detail, more={"time_log_status": status})
 
 
-def clock_in_refused(why: str) -> Problem:
-    return Problem(409, "clock_in_refused", why)
+def clock_in_refused(refused: ClockInRefusal, why: str) -> Problem:
+    reason = "insurance" if refused == "booking_suspended" else refused
+    return Problem(409, "clock_in_refused", why, more={"reason": reason})
 
 
 def wrong_field(field: str, message: str) -> Problem:

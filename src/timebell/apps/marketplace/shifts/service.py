@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from timebell.apps.marketplace.insurance.stop_store import StopStore
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.payouts import Payouts
 from timebell.apps.marketplace.shifts.guards import IS_AUTO_APPROVED
@@ -39,7 +40,7 @@ from timebell.apps.marketplace.shifts.rules import (
 from timebell.apps.marketplace.shifts.store import ShiftStore
 from timebell.apps.marketplace.shifts.sweeping import keep_sweeping
 from timebell.apps.marketplace.staffing.access import Access, Part
-from timebell.apps.marketplace.staffing.models import Booking
+from timebell.apps.marketplace.staffing.models import Booking, BookingStatus
 from timebell.apps.marketplace.staffing.rules import ClockInRefusal, clock_in_refusal
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
@@ -58,7 +59,7 @@ VERIFIERS: Final[tuple[Part, ...]] = ("supervisor", "borrower_admin", "borrower_
 _REFUSALS: Final[Mapping[ClockInRefusal, str]] = {
     "shift_cancelled": "the shift was cancelled; clock in to another",
     "booking_cancelled": "the booking was cancelled; nobody works for it any more",
-    "booking_suspended": "the booking is suspended, since an insurance has run out; have it renewed first",
+    "booking_suspended": "the booking is stopped, since an insurance is not valid; have it renewed first",
     "booking_over": "the last day of the booking is over",
     "clock_in_hold": "the booking is on hold until its disputes are resolved; have them resolved first",
 }
@@ -84,6 +85,7 @@ class Shifts:
         self._owing = Owing(bell)
         self._payouts = Payouts(bell)
         self._settings = StaffingStore(bell.clock)
+        self._stops = StopStore(bell.clock)
         self._store = ShiftStore(bell.clock)
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Shift:
@@ -117,20 +119,26 @@ class Shifts:
     async def clock_in(self, tx: Transaction, held: Held, *, by: By) -> Shift:
         booking, shift, now = held.booking, held.shift, held.now
         refused = clock_in_refusal(
-            booking_status=booking.status,
+            booking_status=await self._status_of(tx, booking),
             has_hold=booking.clock_in_hold,
             end_date=booking.end_date,
             shift_status=shift.status,
             today=now.astimezone(zone(booking.timezone)).date(),
         )
         if refused is not None:
-            raise clock_in_refused(_REFUSALS[refused])
+            raise clock_in_refused(refused, _REFUSALS[refused])
         _check(shift, "Working", "clock in to")
         if effective_end(booking, shift) is None:
             log.warning("nobody is reminded to clock out: no end is known", time_log_id=str(shift.id))
         working = replace(shift, status="Working", clock_in_time=now, work_start=now, end_stated_at=now)
         await keep_sweeping(self._bell, tx)
         return await self._move(tx, held, working, "time_log.clocked_in", by=by)
+
+    async def _status_of(self, tx: Transaction, booking: Booking) -> BookingStatus:
+        """What the booking is to whoever clocks in: of one that was released its status does not say that work is
+        stopped."""
+        is_stopped = booking.status == "Completed" and await self._stops.is_stopped(tx, booking_id=booking.id)
+        return "Suspended_Insurance" if is_stopped else booking.status
 
     async def draft(self, tx: Transaction, held: Held, end: datetime | None, *, by: By) -> Shift:
         """The timesheet is begun. Whoever does not submit it is reminded all the same."""

@@ -33,6 +33,7 @@ class MarketplaceSettingsInput(Input):
     payout_trigger: PayoutTrigger | None = None
     max_extensions: Annotated[int, Field(ge=0, le=EXTENSIONS_MAX)] | None = None
     penalty_policy: PenaltyPolicyInput | None = None
+    hold_until_disputes_resolved: bool | None = None
 
 
 class PenaltyPolicyRow(Output):
@@ -50,11 +51,13 @@ class PenaltyPolicyRow(Output):
 class MarketplaceSettingsRow(Output):
     """`payout_trigger`: the lender is paid for a shift when it is verified, or for a whole week when that is paid for.
     `max_extensions`: how often the time to verify a timesheet may be extended. `penalty_policy`: what is kept of the
-    shifts that a dispute cancels."""
+    shifts that a dispute cancels. `hold_until_disputes_resolved`: after an insurance was renewed nobody clocks in until
+    nothing is disputed any more."""
 
     payout_trigger: PayoutTrigger
     max_extensions: int
     penalty_policy: PenaltyPolicyRow
+    hold_until_disputes_resolved: bool
 
 
 async def get_marketplace_settings(call: Call) -> MarketplaceSettingsRow:
@@ -75,6 +78,7 @@ async def change_marketplace_settings(
         payout_trigger=body.payout_trigger,
         max_extensions=body.max_extensions,
         penalty_policy={} if policy is None else policy.model_dump(exclude_none=True),
+        hold_until_disputes_resolved=body.hold_until_disputes_resolved,
     )
     return MarketplaceSettingsRow.model_validate(settings)
 

@@ -39,15 +39,17 @@ class StaffingStore(Statements):
             tenant=tx.tenant,
             payout_trigger=defaults.payout_trigger,
             max_extensions=defaults.max_extensions,
+            hold_until_disputes_resolved=defaults.hold_until_disputes_resolved,
         )
 
     async def update_settings(
         self,
         tx: Transaction,
         *,
-        payout_trigger: PayoutTrigger | None,
-        max_extensions: int | None,
-        penalty_policy: Mapping[str, int],
+        payout_trigger: PayoutTrigger | None = None,
+        max_extensions: int | None = None,
+        penalty_policy: Mapping[str, int] | None = None,
+        hold_until_disputes_resolved: bool | None = None,
     ) -> MarketplaceSettings:
         """None leaves something as it is, and so does what the policy does not name."""
         rows = await self._run(
@@ -56,7 +58,8 @@ class StaffingStore(Statements):
             tenant=tx.tenant,
             payout_trigger=payout_trigger,
             max_extensions=max_extensions,
-            penalty_policy=orjson.dumps(penalty_policy).decode(),
+            penalty_policy=orjson.dumps(penalty_policy or {}).decode(),
+            hold_until_disputes_resolved=hold_until_disputes_resolved,
         )
         return settings_of(rows[0])
 

@@ -1,4 +1,5 @@
--- Everything that is kept about a person, in the order of the ids. A company stands for the roles that somebody has in it.
+-- Everything that is kept about a person, in the order of the ids. A company stands for the roles that somebody has in it, and an
+-- insurance for the warnings of it.
 SELECT kept.id, kept.line::text AS line
 FROM (
     SELECT m.company_id AS id, jsonb_build_object('id', m.company_id, 'is', 'company_member', 'company_id', m.company_id,
@@ -20,6 +21,11 @@ FROM (
     JOIN marketplace.staffing_bookings b ON b.tenant = w.tenant AND b.worker_id = w.id
     JOIN marketplace.time_log t ON t.tenant = b.tenant AND t.booking_id = b.id
     WHERE w.tenant = :tenant::text AND w.recipient_id = :person::uuid
+    UNION ALL
+    SELECT v.policy_id, jsonb_build_object('id', v.policy_id, 'is', 'insurance_warnings', 'policy_id', v.policy_id,
+        'warnings', jsonb_agg(to_jsonb(v) - 'tenant' - 'policy_id' - 'recipient_id' ORDER BY v.sent_at, v.channel))
+    FROM marketplace.insurance_warnings v WHERE v.tenant = :tenant::text AND v.recipient_id = :person::uuid
+    GROUP BY v.policy_id
     UNION ALL
     SELECT d.id, to_jsonb(d) || '{"is": "dispute"}' FROM marketplace.disputes d
     WHERE d.tenant = :tenant::text AND d.filed_by = 'recipient:' || :person::uuid

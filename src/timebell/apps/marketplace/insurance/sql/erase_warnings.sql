@@ -1,0 +1,1 @@
+DELETE FROM marketplace.insurance_warnings WHERE tenant = :tenant::text AND recipient_id = :person::uuid

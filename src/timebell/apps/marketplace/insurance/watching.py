@@ -1,0 +1,21 @@
+"""What operators see of insurances: how many end soon. What the daily run has left undone, `WatchStore` is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from timebell.apps.marketplace.insurance.watch_store import WatchStore
+from timebell.kernel import TableGauge
+
+EXPIRING: Final = "marketplace_insurance_policies_expiring"
+
+GAUGES: Final[Sequence[TableGauge]] = (
+    TableGauge(
+        name=EXPIRING,
+        about="Active insurances by the days that are left; what has expired waits for the daily run.",
+        label="days",
+        store=WatchStore,
+        ask=WatchStore.count_expiring,
+    ),
+)
