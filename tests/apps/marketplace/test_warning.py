@@ -138,7 +138,9 @@ async def test_a_warning_that_nobody_takes_is_tried_with_growing_pauses_and_then
         tried = [
             parcel.attempted_at
             for parcel in market.arrived
-            if parcel.channel == channel and "Final warning" in parcel.content.text
+            if parcel.channel == channel
+            and "Final warning" in parcel.content.text
+            and parcel.attempted_at is not None
         ]
         pauses = [late - early for early, late in pairwise(tried)]
         assert len(pauses) >= 2, channel
