@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def message_of(url: str) -> Any:
     return None if body is None else json.loads(body)
 
 
+def holds_nothing(port: int) -> bool:
+    return "timebell_queue_held{" not in get(port, "/metrics")
+
+
 @pytest.mark.slow
 def test_what_is_due_waits_for_the_broker(
     up: Up, used_folder: Path, place: Path, processes: list[Process]
@@ -61,7 +66,7 @@ def test_what_is_due_waits_for_the_broker(
         assert (due["id"], due["payload"], due["scheduled_for"]) == ("a", 7, "2026-01-01T00:00:00.000000Z")
         # Whichever of the two had the broker back first has sent it.
         for port in (api, node):
-            until(lambda port=port: "timebell_queue_held{" not in get(port, "/metrics"), 30, "nothing held")
+            until(partial(holds_nothing, port), 30, "nothing held")
         for process in processes:
             assert process.log.count("the broker is away; it is tried again") == 1, process.log
             assert process.log.count("the broker is back") == 1, process.log
