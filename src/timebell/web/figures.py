@@ -32,6 +32,7 @@ class Figures:
     breakers: Sequence[BreakerLine]
     left_kinds: Mapping[str, int]
     parked_schedule_count: int
+    open_alerts: Mapping[tuple[str, str], int]
     health: Health
 
 
@@ -65,6 +66,7 @@ class FigureReader:
                     breakers=await insights.breakers(),
                     left_kinds=await insights.left_kinds(),
                     parked_schedule_count=len(await insights.parked_schedules()),
+                    open_alerts=await insights.open_alerts(),
                     health=await insights.health(),
                 )
         except (*DATABASE_ERRORS, DatabaseUnavailable) as error:
