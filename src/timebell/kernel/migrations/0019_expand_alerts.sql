@@ -55,5 +55,6 @@ ALTER TABLE timebell.nodes
     ADD COLUMN held text[],
     ADD COLUMN clock_off_seconds double precision;
 
--- Finds what did not run lately without looking at what did.
+-- Find what did not run without looking at what did.
+CREATE INDEX schedules_parked_id ON timebell.schedules (id) WHERE state = 'parked';
 CREATE INDEX occurrences_missed ON timebell.occurrences (occurs_at, id) WHERE state = 'missed';
