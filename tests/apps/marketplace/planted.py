@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.apps.marketplace.planted_alerts import ALERTS
 from tests.apps.marketplace.planted_money import MONEY
 from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*MONEY, *SHIFTS, *STAFFING, *WEEKLY]
+PLANTED = [*ALERTS, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]
