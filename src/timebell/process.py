@@ -16,6 +16,8 @@ from timebell.engine import Engine
 from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedServerError
 from timebell.kernel.aside import Aside
 from timebell.kernel.bell import Timebell
+from timebell.kernel.insights import Insights
+from timebell.kernel.insights_records import Pulse
 from timebell.loading import Loaded, load, slices_of
 from timebell.logs import Logger
 from timebell.notify import Provider, Reporter
@@ -30,8 +32,10 @@ from timebell.server import (
     opened_apps,
     started_engine,
     taking_in,
+    watching,
     with_secret_key,
 )
+from timebell.web.health import health_of
 from timebell.web.keys import NewKey
 from timebell.web.listening import Front, Listener
 from timebell.web.metrics import Metrics
@@ -85,6 +89,7 @@ class Process:
         self._metrics = Metrics()
         # Anybody may ask how the process is, as often as they like, and the connections are for its work.
         self._database_complaints = Remembered(self._ask_database, _READY_FRESH_SECONDS)
+        self._pulse = Remembered(self._ask_pulse, _READY_FRESH_SECONDS)
 
     async def up(self) -> None:
         """The database, its schema, an engine and the API, until a signal."""
@@ -115,7 +120,7 @@ class Process:
 
     async def _listening(self, whereabouts: Whereabouts, parts: frozenset[Part]) -> None:
         """The port is taken first: it is soon told, and whoever asks hears that the process is starting."""
-        front = Front(self.complaints, self._metrics.text)
+        front = Front(self.complaints, self._metrics.text, self.health)
         listener = Listener(front)
         await listener.start(self._settings.host, self._settings.port)
         try:
@@ -136,6 +141,22 @@ class Process:
             complaints += bell.holds.reasons.values()
         complaints += await self._database_complaints()
         return ["stopping"] if self._stopping.is_set() else complaints
+
+    async def health(self) -> tuple[bool, dict[str, object]]:
+        """How the engine is: this process's own, or that of the nodes that pay for it."""
+        complaints = await self.complaints()
+        # Before there is a database, what was found out about it must not be remembered.
+        pulse = None if self._bell is None else await self._pulse()
+        return health_of(complaints, pulse, self._engine, self._settings)
+
+    async def _ask_pulse(self) -> Pulse | None:
+        bell = self._bell
+        assert bell is not None
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                return await Insights(bell.database, bell.clock).pulse()
+        except (*DATABASE_ERRORS, DatabaseUnavailable):
+            return None
 
     async def _ask_database(self) -> list[str]:
         bell = self._bell
@@ -200,6 +221,7 @@ class Process:
         else:
             refuse_sandbox(bell.clock)
             await bell.declare()
+            await stack.enter_async_context(watching(bell))
 
     async def _open_front(
         self,

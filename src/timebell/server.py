@@ -17,6 +17,9 @@ from timebell.db.migrate import Migration, check_schema, migrate
 from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
+from timebell.engine.loop import Loop
+from timebell.engine.outages import Outages
+from timebell.engine.watching import Watch
 from timebell.errors import ConfigurationError, DataFolderInUse, EmbeddedServerError
 from timebell.kernel.app import App, ConsumeFunction, Registry
 from timebell.kernel.bell import Timebell
@@ -327,6 +330,20 @@ async def started_engine(bell: Timebell, place: Place, loaded: Loaded) -> AsyncI
         yield engine
     finally:
         await _bounded("stopping", engine.stop(), bell.settings.stop_seconds + _LEAVE_SECONDS)
+
+
+@asynccontextmanager
+async def watching(bell: Timebell) -> AsyncIterator[None]:
+    """Whoever pays nothing looks too what needs a person: it may be that no node lives."""
+    loop = Loop("watch", Watch(bell).tick, chance=bell.chance, outages=Outages(bell.clock.monotonic))
+    going = asyncio.create_task(loop.run(), name="timebell watch")
+    try:
+        yield
+    finally:
+        loop.stop()
+        await asyncio.wait([going], timeout=_CLOSE_SECONDS)
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
 
 
 async def _refuse_demo_by_accident(bell: Timebell) -> None:

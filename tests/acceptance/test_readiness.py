@@ -47,7 +47,9 @@ async def test_it_is_not_ready_while_the_schema_does_not_fit(
     assert process.stop() == 0, process.words
 
 
+@pytest.mark.req("J-12.4")
 async def test_it_outlives_an_absence_of_the_database(process: Process, database_url: TestDatabase) -> None:
+    assert process.status("/health") == 200, "from the first moment on"
     admin = await asyncpg.connect(database_url.admin_url.replace(f"/{database_url.name}", "/postgres"))
     away = f"ALTER DATABASE {database_url.name} ALLOW_CONNECTIONS"
     await admin.execute(f"{away} false")
@@ -55,6 +57,7 @@ async def test_it_outlives_an_absence_of_the_database(process: Process, database
     assert await admin.fetchval(ended, database_url.name) > 0
     until(lambda: "database" in reasons(process), 20, "the complaint")
     assert process.status("/healthz") == 200
+    assert process.status("/health") == 503
     await admin.execute(f"{away} true")
     until(lambda: process.status() == 200, 30, "readiness")
     report = answer("check", "--jobs", 20, "--seconds", 0.5, DATABASE_URL=database_url.url)

@@ -231,6 +231,45 @@ async def test_a_batch_that_fails_is_halved(database_url: TestDatabase, owner: O
     assert len(await owner.log("done")) == 1
 
 
+@pytest.mark.req("J-14.9")
+async def test_a_batch_that_hangs_goes_on_behind_what_was_finished_with_half_as_many(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    """Each of a hundred is said to be finished; the one after the 37th hangs for five minutes, twice."""
+    began = asyncio.Event()
+    runs: list[tuple[int, int, int]] = []
+    finished: list[int] = []
+
+    async def pay(job: Job) -> Outcome:
+        first, size = (job.cursor or {"next": 0})["next"], job.batch(100)
+        runs.append((job.attempt, first, size))
+        for number in range(first, min(first + size, 100)):
+            if number == 37 and job.attempt < 3:
+                began.set()
+                await asyncio.Event().wait()
+            finished.append(number)
+            await job.heartbeat({"next": number + 1})
+        return Done() if first + size >= 100 else Snooze(cursor={"next": first + size})
+
+    app = App(name="t", handlers={"t.pay": Handler(run=pay)})
+    async with harness(database_url.url, [app]) as h:
+        await enqueue(h, "t.pay")
+        for _ in range(2):
+            running = asyncio.create_task(h.run_due())
+            await began.wait()
+            began.clear()
+            h.clock.move(5 * MINUTE)
+            await running
+            h.clock.move(5 * MINUTE)
+        await h.advance(timedelta(hours=1))
+    assert [row["error"] for row in await owner.log("pending") if row["error"]] == [
+        "timed out after 300 s"
+    ] * 2
+    assert runs[:3] == [(1, 0, 100), (2, 37, 50), (3, 37, 25)]
+    assert finished == list(range(100)), "each once, and in order"
+    assert len(await owner.log("done")) == 1
+
+
 @pytest.mark.req("U-18")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_hundred_and_twenty_searches_are_made_fifty_at_a_time(

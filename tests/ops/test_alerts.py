@@ -11,7 +11,9 @@ import pytest
 
 from tests.ops.figures import asked_for, names_on, page_of_a_node, unknown_to
 from tests.packages import need_program
+from timebell.engine.own_alerts import OWN_RULES
 from timebell.kernel.tallies import Tallies
+from timebell.notify.alert_rules import RULES as RULES_OF_NOTIFY
 from timebell.testing.database import TestDatabase
 from timebell.web.metrics import Metrics
 
@@ -63,6 +65,25 @@ def test_every_alert_about_messages_is_tried() -> None:
     names = re.findall(r"- alert: (\w+)", about_messages)
     assert len(names) == 11
     assert [name for name in names if name not in tried] == []
+
+
+# What Prometheus computes by itself under the name that the engine's own rule has.
+TWINS = frozenset(rule.name for rule in (*OWN_RULES, *RULES_OF_NOTIFY)) - {
+    "alert_question_fails",
+    "clock_off",
+    "disk_fills",
+    "planner_is_behind",
+    "schedule_missed",
+}
+
+
+def test_prometheus_has_the_same_alerts_under_the_same_names() -> None:
+    """What has no twin there is passed on from Timebell, and nothing is told twice."""
+    text = RULES.read_text(encoding="utf-8")
+    for name in TWINS:
+        assert "Timebell" + "".join(part.capitalize() for part in name.split("_")) in rules(), name
+    passed_on = re.findall(r'rule!~"([a-z_|]+)"', text)
+    assert [set(names.split("|")) for names in passed_on] == [TWINS, TWINS]
 
 
 @pytest.mark.req("U-16", "S-6.1")

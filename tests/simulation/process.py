@@ -20,6 +20,7 @@ from timebell.db.wakeup import Wakeups, encode
 from timebell.engine import Engine, attempts, limits, marks, pruner, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
+from timebell.engine.watching import Watch
 from timebell.kernel import App, Registry, Timebell
 from timebell.kernel.aside import Threads, Turns
 from timebell.kernel.audit import Audit
@@ -43,6 +44,7 @@ _STRETCHED = {
     # Occurrences are planned for half a day ahead, so that it takes the planner to have them.
     "horizon_days": 0.5,
     "plan_seconds": 3 * 3600.0,
+    "alert_seconds": 86_400.0,
     "job_timeout_seconds": 12 * 3600.0,
     "retry_delays_seconds": (20.0, 300.0, 1800.0),
 }
@@ -84,6 +86,7 @@ def stretched_loops() -> Iterator[None]:
         altered(EngineStore, "bury_nodes", AGES),
         altered(EngineStore, "read_nodes", AGES),
         patch.object(Audit, "seal", _no_seals),
+        patch.object(Watch, "look", _nobody_looks),
         patch.object(Turns, "run", _at_once),
         patch.object(Threads, "run", _at_once),
     ):
@@ -96,6 +99,10 @@ async def _at_once(
     """Virtual time stands still while something is computed. Threads, and turns of the loop that are cut by processor
     time, would make two runs of a seed differ."""
     return work()
+
+
+async def _nobody_looks(_: Watch, *, seconds: float = 0.0) -> None:
+    """What is simulated is full of what operators would be told of."""
 
 
 async def _no_seals(_: Audit) -> int:

@@ -32,6 +32,8 @@ PLACES = [
     ("list_events", "id"),
     ("list_events_oldest", "id"),
     ("list_schedules", "id"),
+    ("list_alerts", "opened_at"),
+    ("list_alerts_oldest", "opened_at"),
     ("list_recipients", "id"),
     ("list_notifications", "id"),
     ("list_notifications_on", "id"),

@@ -46,6 +46,8 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "dead_days": (180, 1, 3650),
     "delivery_days": (180, 1, 3650),
     "log_partitions_ahead_days": (14, 2, 366),
+    "alert_samples_min": (20, 1, 100_000),
+    "alert_days": (180, 1, 3_650),
 }
 NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "connect_seconds": (10.0, 0.1, 120.0),
@@ -63,6 +65,7 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "job_timeout_seconds": (300.0, 0.1, 86_400.0),
     "stop_seconds": (5.0, 0.0, 600.0),
     "plan_seconds": (60.0, 1.0, 3600.0),
+    "alert_seconds": (15.0, 1.0, 3600.0),
 }
 OTHERS: dict[str, Any] = {
     "database_url": None,
@@ -98,6 +101,7 @@ OTHERS: dict[str, Any] = {
     "node_name": None,
     "queues": (),
     "retry_delays_seconds": (60.0, 300.0, 900.0),
+    "operations_recipients": (),
     "log_level": "info",
     "log_format": "console",
 }

@@ -6,15 +6,20 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx2
 import pytest
 import pytest_asyncio
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from timebell.config import Settings
 from timebell.errors import PortInUse
+from timebell.kernel.insights_records import Pulse
 from timebell.web import heads, listening
+from timebell.web.health import health_of
 from timebell.web.listening import Front, Listener
 
 HOST = "127.0.0.1"
@@ -221,3 +226,59 @@ async def test_a_port_that_is_taken(watched: Watched) -> None:
 async def test_an_address_that_is_none_of_this_machine(watched: Watched) -> None:
     with pytest.raises(PortInUse, match="host"):
         await Listener(watched.front).start("nowhere.invalid", 1)
+
+
+NOW = datetime(2027, 3, 1, 9, tzinfo=UTC)
+SETTINGS = Settings(lease_seconds=30)
+
+
+def pulse(**seconds_ago: float) -> Pulse:
+    at = {name: NOW - timedelta(seconds=seconds) for name, seconds in seconds_ago.items()}
+    return Pulse(now=NOW, passed_at=at.get("passed"), planned_at=at.get("planned"), lateness_seconds=1.5)
+
+
+@pytest.mark.req("J-12.4")
+@pytest.mark.parametrize(
+    ("complaints", "found", "is_well"),
+    [
+        ([], pulse(passed=30), True),
+        ([], pulse(passed=30.001), False),
+        ([], pulse(planned=1), False),
+        (["the sweep loop stands still"], pulse(passed=1), False),
+        ([], None, False),
+    ],
+)
+def test_health_is_that_of_whoever_pays(complaints: list[str], found: Pulse | None, is_well: bool) -> None:
+    assert health_of(complaints, found, None, SETTINGS)[0] is is_well
+
+
+@pytest.mark.req("J-12.4")
+def test_health_says_when_and_how_late() -> None:
+    assert health_of([], pulse(passed=1, planned=60), None, SETTINGS)[1] == {
+        "status": "ok",
+        "last_trigger_at": "2027-03-01T08:59:00Z",
+        "last_pass_at": "2027-03-01T08:59:59Z",
+        "queue_lag_seconds": 1.5,
+    }
+    assert health_of([], None, None, SETTINGS)[1] == {
+        "status": "unhealthy",
+        "last_trigger_at": None,
+        "last_pass_at": None,
+        "queue_lag_seconds": None,
+    }
+
+
+@pytest.mark.parametrize("is_well", [True, False])
+async def test_health_is_answered_at_its_path(is_well: bool) -> None:
+    async def health() -> tuple[bool, dict[str, object]]:
+        return is_well, {"status": "as told"}
+
+    async def no_complaints() -> list[str]:
+        return []
+
+    front = Front(no_complaints, health=health)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(front), base_url="http://bell.test"
+    ) as client:
+        answer = await client.get("/health")
+    assert (answer.status_code, answer.json()) == (200 if is_well else 503, {"status": "as told"})

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.store.insights_support import IDS, write
+from tests.store.support import NOW
 from tests.web.neighbours import NEIGHBOUR_ROWS, Reading, large_tables, settle_neighbours
 from tests.web.notify_support import ORDER, SHIPPED, open_sandbox, pass_time
 from tests.web.support import OTHER, Site
@@ -31,6 +33,7 @@ LISTED = {
     "outbox",
     "suppressions",
     "api_keys",
+    "alerts",
     "tenants",
 }
 
@@ -88,6 +91,18 @@ async def furnish(site: Site) -> dict[str, Any]:
     await made(
         "POST", "/v1/suppressions", {"channel": "email", "address": "no@example.org", "reason": "manual"}
     )
+    for number in range(3):
+        alert = {
+            "id": IDS.new(),
+            "tenant": OTHER,
+            "app": "office",
+            "rule": "office_is_hot",
+            "severity": "warning",
+        }
+        alert |= {"subject": f"room:{number}", "detail": "hot", "is_of_engine": False, "is_by_hand": False}
+        await write(
+            site.tables, "alerts", **alert, seen_at=NOW, opened_at=NOW, closed_at=NOW if number else None
+        )
     await pass_time(site)
     [done] = (await site.get("/v1/jobs?state=done&limit=1", key=OTHER)).json()["data"]
     [delivery] = (await site.get("/v1/deliveries?limit=1", key=OTHER)).json()["data"]

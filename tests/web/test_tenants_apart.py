@@ -19,7 +19,7 @@ import asyncpg
 import httpx2
 import pytest_asyncio
 
-from tests.store.insights_support import bury
+from tests.store.insights_support import bury, write
 from tests.store.support import APP
 from tests.web.support import OTHER, Site, open_site
 from timebell import apps
@@ -130,6 +130,7 @@ async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
     found = {
         "/v1/jobs": (await made("/v1/jobs", {"kind": "office.ring", "delay": "P1D", "subject": "b"}))["id"],
         "/v1/dead-jobs": str(await bury(site.tables, fingerprint="f")),
+        "/v1/alerts": await _alert_of(site),
         "/v1/schedules": (await made("/v1/schedules", {**when, "steps": steps}))["id"],
         "/v1/keys": key["id"],
         "/v1/tenants/{tenant}/keys": key["id"],
@@ -158,6 +159,14 @@ async def belongings_of_b(site: Site) -> tuple[dict[str, str], str]:
         found |= await _messages_of(site, found["/api/bookings"], found["/api/sequences"])
         found["/api/contacts"] = person
     return found, person
+
+
+async def _alert_of(site: Site) -> str:
+    id = _IDS.new()
+    row = {"id": id, "tenant": "default", "app": "office", "rule": "office_is_hot", "severity": "warning"}
+    row |= {"subject": "b", "detail": "a secret of B", "is_of_engine": False, "is_by_hand": True}
+    await write(site.tables, "alerts", **row, seen_at=START, opened_at=START)
+    return str(id)
 
 
 async def _messages_of(site: Site, booking: str, sequence: str) -> dict[str, str]:

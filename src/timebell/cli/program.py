@@ -51,6 +51,7 @@ _MODULES = {
     "providers": "providers",
     "queues": "queues",
     "nodes": "queues",
+    "alerts": "alerts",
     "audit": "audit",
 }
 

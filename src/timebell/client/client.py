@@ -10,7 +10,7 @@ import httpx2
 
 from timebell.client.calling import Caller
 from timebell.client.people import Person
-from timebell.client.resources import Jobs, Recipients, SandboxClock, Schedules
+from timebell.client.resources import Alerts, Jobs, Recipients, SandboxClock, Schedules
 from timebell.client.scheduler import Scheduler
 from timebell.client.sequences import Bookings, Messages, Sequences
 from timebell.clock import Chance, Clock, SystemClock
@@ -55,6 +55,7 @@ class Client:
         )
         self.jobs = Jobs(self._caller)
         self.schedules = Schedules(self._caller)
+        self.alerts = Alerts(self._caller)
         self.recipients = Recipients(self._caller)
         self.scheduler = Scheduler(self._caller)
         self.sequences = Sequences(self._caller)

@@ -42,6 +42,20 @@ class JobResult(Record):
     refusal: Refusal | None
 
 
+class Alert(Record):
+    """What needs a person. `closed_at` is there once it is as it should be again."""
+
+    id: UUID
+    rule: str
+    severity: str
+    app: str
+    subject: str | None
+    detail: str
+    opened_at: AwareDatetime
+    closed_at: AwareDatetime | None
+    acknowledged_by: str | None
+
+
 class Job(Record):
     """A job, finished or not. `run_at` is the next try."""
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from timebell.client.calling import Caller
 from timebell.client.records import (
     Advanced,
+    Alert,
     CancelledJob,
     ChangedSchedule,
     EnqueuedJob,
@@ -115,6 +116,21 @@ class Jobs:
         body = {"reason": reason, **{name: value for name, value in given.items() if value is not None}}
         answer = await self._caller.call("POST", "/v1/jobs/cancel", body=body)
         return [CancelledJob.model_validate(each) for each in answer["data"]]
+
+
+class Alerts:
+    """`/v1/alerts`."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def list(self, *, state: str | None = None, newest_first: bool = False) -> AsyncIterator[Alert]:
+        sort = "-opened_at" if newest_first else None
+        return every(self._caller, Alert, "/v1/alerts", {"state": state, "sort": sort})
+
+    async def acknowledge(self, id: UUID) -> Alert:
+        """Say that somebody sees to it; whoever was first stays."""
+        return Alert.model_validate(await self._caller.call("POST", f"/v1/alerts/{id}/acknowledge"))
 
 
 class Schedules:

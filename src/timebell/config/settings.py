@@ -236,6 +236,21 @@ class Settings:
     dead_days: int = whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
     log_partitions_ahead_days: int = whole(14, 2, 366, "days", "How far ahead the job log is prepared.")
 
+    alert_seconds: float = number(
+        15.0, 1, 3_600, "seconds", "Time between two looks for what needs a person."
+    )
+    alert_samples_min: int = whole(
+        20, 1, 100_000, "samples", "How many samples a rate needs before it opens an alert."
+    )
+    operations_recipients: tuple[str, ...] = several(
+        (),
+        0,
+        20,
+        text(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "the id of a recipient", ""),
+        "Recipients of the tenant `default` who are told of alerts.",
+    )
+    alert_days: int = whole(180, 1, 3_650, "days", "How long alerts are kept that have closed.")
+
     log_level: Literal["debug", "info", "warning", "error"] = choice(
         "info", ("debug", "info", "warning", "error"), "The least severe log line that is written."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +22,8 @@ from timebell.engine.pruner import Pruner
 from timebell.engine.reader import Place
 from timebell.engine.store import EngineStore
 from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.vitals import ages_of, vitals_of
+from timebell.engine.watching import Watch
 from timebell.engine.worker import Only, Worker
 from timebell.errors import InvalidInput
 from timebell.kernel.audit import Audit
@@ -74,6 +76,7 @@ class Engine:
         self.worker = Worker(bell, self.node, self.store, self.timekeeper)
         self.planner = Planner(bell)
         self.pruner = Pruner(bell, self.store, Audit(bell.database, bell.clock))
+        self.watch = Watch(bell)
         self._lease_connection: asyncpg.Connection | None = None
         self._nodes_changed = asyncio.Event()
         bell.wakeups.watch(self._nodes_changed.set)
@@ -85,6 +88,7 @@ class Engine:
             loop("worker", self.worker.tick, woken=self.worker.woken, grid_seconds=grid_seconds),
             loop("planner", self.planner.tick),
             loop("pruner", self.pruner.tick),
+            loop("watch", self.watch.tick),
             loop("wakeups", self._tick_wakeups),
         ]
         self._running: list[asyncio.Task[None]] = []
@@ -169,11 +173,25 @@ class Engine:
         complaints = [f"the {name} loop cannot reach the database" for name in unwell]
         ended = [each.get_name() for each in self._running if each.done()]
         complaints += [f"the {name.removeprefix(_NAMED)} loop has ended" for name in ended]
+        still = self._still() - set(unwell)
+        complaints += [f"the {name} loop stands still" for name in sorted(still)]
         if not self._running:
             complaints.append("the engine is not running")
         elif not self.node.may_start():
             complaints.append("the node has no lease")
         return complaints
+
+    def ages(self) -> Mapping[str, float]:
+        """How long ago each loop made its last pass."""
+        return ages_of(self._loops, asyncio.get_running_loop().time())
+
+    def _still(self) -> set[str]:
+        """The loops that have made no pass in twice their time, though they could."""
+        settings = self.bell.settings
+        every = {"node": self.node.renew_every_seconds, "sweep": settings.sweep_seconds}
+        every["planner"] = settings.plan_seconds
+        ages, least = self.ages(), settings.lease_seconds / 2
+        return {name for name, seconds in every.items() if ages.get(name, 0.0) > 2 * max(seconds, least)}
 
     async def _pass(self, seconds: float) -> bool:
         """One tick, and the end of the first activity that goes on then; answers whether there was one."""
@@ -208,7 +226,8 @@ class Engine:
                 await self.timekeeper.anchor(session)
         # A half-open connection must not outlast the lease in silence.
         async with asyncio.timeout(self.bell.settings.lease_seconds / 3), self._lease_session() as session:
-            await self.node.tick(session, self.timekeeper.now())
+            vitals = vitals_of(self.bell, self._loops, asyncio.get_running_loop().time())
+            await self.node.tick(session, self.timekeeper.now(), vitals)
         self.bell.kinds_alive.note(self.node.kinds_alive())
         if self.node.has_news:
             self.bell.wakeups.announce()

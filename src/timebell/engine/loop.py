@@ -34,6 +34,8 @@ class Loop:
         self.name = name
         self.tick_count = 0
         self.is_well = True
+        # When the last pass ended, in the time of the event loop; None before it goes on by itself.
+        self.passed: float | None = None
         self._tick = tick
         self._chance = chance
         self._outages = outages
@@ -43,11 +45,14 @@ class Loop:
 
     async def run(self) -> None:
         away_seconds = _AWAY_SECONDS_MIN
+        elapsed = asyncio.get_running_loop().time
+        self.passed = elapsed()
         while not self._is_stopping:
             self._woken.clear()
             try:
                 wait = await self._tick()
                 self.tick_count += 1
+                self.passed = elapsed()
                 if not self.is_well:
                     self._outages.back()
                     self.is_well, away_seconds = True, _AWAY_SECONDS_MIN

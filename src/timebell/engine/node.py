@@ -10,6 +10,7 @@ from typing import Protocol
 from timebell.clock import Clock
 from timebell.db.pool import Row, Session
 from timebell.engine.store import NOTHING_IN_USE, EngineStore
+from timebell.engine.vitals import UNTOLD, Vitals
 from timebell.rules.sharing import RUNS_ON_SECONDS, balance_slots, visited_kinds
 
 _SURVIVED_MAX = 16
@@ -159,12 +160,12 @@ class Node:
         """All that some living node says it can run."""
         return self._kinds | self.left_kinds
 
-    async def tick(self, session: Session, now: datetime) -> None:
+    async def tick(self, session: Session, now: datetime, vitals: Vitals = UNTOLD) -> None:
         """One round: prolong the lease or begin a new life, bury who is dead, move towards an even share."""
         self.has_news = False
         sent = self._clock.monotonic()
         if self.incarnation and not await self._store.renew_node(
-            session, incarnation=self.incarnation, lease_seconds=self._lease_seconds
+            session, incarnation=self.incarnation, lease_seconds=self._lease_seconds, vitals=vitals
         ):
             self._die()
         if not self.incarnation:

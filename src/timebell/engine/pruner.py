@@ -10,6 +10,7 @@ import asyncpg
 
 from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
+from timebell.kernel.alert_store import AlertStore
 from timebell.kernel.app import PruneFunction
 from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
@@ -31,6 +32,7 @@ class Pruner:
         self._database = bell.database
         self._audit = audit
         self._store = store
+        self._alerts = AlertStore(bell.clock)
         self._settings = bell.settings
         self._agendas_after = _BEGINNING, "", ""
         self._occurrences_after = _BEGINNING, UUID(int=0)
@@ -43,6 +45,7 @@ class Pruner:
                 await self._store.prune_keys(session, limit=_ROWS_MAX),
                 await self._store.prune_breakers(session, limit=_ROWS_MAX),
                 await self._store.prune_dead_jobs(session, days=settings.dead_days, limit=_ROWS_MAX),
+                await self._alerts.prune_alerts(session, days=settings.alert_days, limit=_ROWS_MAX),
                 await self._prune_agendas(session),
                 await self._prune_occurrences(session),
             ]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
+from timebell.engine.vitals import UNTOLD, Vitals
 from timebell.kernel.statements import Columns, Statements
 from timebell.rules.rate import STRETCH
 from timebell.rules.sharing import PERMITS_OUTLIVE_SECONDS
@@ -54,10 +55,20 @@ class EngineStore(Statements):
         incarnation: int = rows[0]["incarnation"]
         return incarnation
 
-    async def renew_node(self, session: Session, *, incarnation: int, lease_seconds: float) -> bool:
-        return bool(
-            await self._run(session, "renew_node", incarnation=incarnation, lease_seconds=lease_seconds)
+    async def renew_node(
+        self, session: Session, *, incarnation: int, lease_seconds: float, vitals: Vitals = UNTOLD
+    ) -> bool:
+        rows = await self._run(
+            session,
+            "renew_node",
+            incarnation=incarnation,
+            lease_seconds=lease_seconds,
+            passed_seconds=vitals.passed_seconds,
+            planned_seconds=vitals.planned_seconds,
+            held=list(vitals.held),
+            own_now=vitals.own_now,
         )
+        return bool(rows)
 
     async def bury_nodes(
         self, session: Session, *, incarnation: int, is_alone: bool, frozen: list[int]

@@ -4,6 +4,8 @@ from timebell.clock import Ids
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Session
 from timebell.db.together import Gathering, Together
+from timebell.kernel.alerting import AlertRule, Asked, Finding
+from timebell.kernel.alerts import Alerts
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
@@ -23,13 +25,18 @@ from timebell.kernel.schedule_models import (
 )
 from timebell.kernel.statements import Statements
 from timebell.kernel.transaction import Transaction
+from timebell.rules.alerting import Bounds
 from timebell.rules.planned import Override
 
 __all__ = [
     "DATABASE_ERRORS",
     "Agenda",
     "AgendaDiff",
+    "AlertRule",
+    "Alerts",
     "App",
+    "Asked",
+    "Bounds",
     "Cancel",
     "Cancelled",
     "Command",
@@ -40,6 +47,7 @@ __all__ = [
     "Done",
     "Enqueue",
     "Enqueued",
+    "Finding",
     "Gathering",
     "Gauge",
     "Handler",

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, InvalidInput, UnknownKind, UnknownQueue
+from timebell.kernel.alerting import AlertNews, AlertRule, BroughtRule
 from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
 from timebell.kernel.outcomes import Outcome, Refused
@@ -35,6 +36,7 @@ ExportFunction = Callable[
 RefuseFunction = Callable[[str], str | None]
 PruneFunction = Callable[["Timebell", int], Awaitable[int]]
 OpenFunction = Callable[["Timebell"], AbstractAsyncContextManager[None]]
+AlertsFunction = Callable[["Timebell", "Transaction", Sequence[AlertNews]], Awaitable[None]]
 ConsumeFunction = Callable[["Timebell"], Awaitable[None]]
 DEFAULT_QUEUE = "default"
 
@@ -109,7 +111,9 @@ class App:
     `refuses` says of kinds why a tenant may not ask for them over HTTP, or None if it may; what is not named, all may.
     Whoever may not ask for them may not revive a dead one with another payload either, by whatever door.
 
-    `measures` and `gauges` are what it counts and shows beside the other metrics.
+    `measures` and `gauges` are what it counts and shows beside the other metrics. `alerts` are the rules by which it is
+    known what needs a person; `on_alerts` tells operators of what opened and closed, in the transaction in which it is
+    noted that they were told, and is given the same again where it fails.
 
     `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
     `commands` is the name of the module that has its commands as `COMMANDS`, which only the command line loads.
@@ -133,6 +137,8 @@ class App:
     refuses: Mapping[str, RefuseFunction] = field(default_factory=dict)
     measures: Iterable[Measure] = ()
     gauges: Iterable[Gauge | TableGauge] = ()
+    alerts: Iterable[AlertRule] = ()
+    on_alerts: AlertsFunction | None = None
 
 
 class Registry:
@@ -144,6 +150,7 @@ class Registry:
         guards: dict[str, GuardFunction] = {}
         contexts: dict[str, ContextFunction] = {}
         refuses: dict[str, RefuseFunction] = {}
+        alerts: dict[str, BroughtRule] = {}
         queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE)}
         for app in self.apps:
             for queue in app.queues:
@@ -164,6 +171,8 @@ class Registry:
             for kind, refuse in app.refuses.items():
                 check_kind(kind)
                 _add("refusal of the kind", refuses, kind, refuse, app)
+            for rule in app.alerts:
+                _add("alert", alerts, rule.name, BroughtRule(app=app.name, rule=rule), app)
         for kind, handler in handlers.items():
             if handler.queue not in queues:
                 raise UnknownQueue(
@@ -175,6 +184,7 @@ class Registry:
         self.contexts: Mapping[str, ContextFunction] = MappingProxyType(contexts)
         self.refuses: Mapping[str, RefuseFunction] = MappingProxyType(refuses)
         self.queues: Mapping[str, Queue] = MappingProxyType(queues)
+        self.alerts: Mapping[str, BroughtRule] = MappingProxyType(alerts)
         self.unbrought: tuple[str, ...] = ()
 
     def limited(self, limits: Iterable[QueueSettings]) -> Registry:

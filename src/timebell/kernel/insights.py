@@ -16,6 +16,7 @@ from uuid import UUID
 from timebell.clock import Clock
 from timebell.db.pool import Database, Row, Session
 from timebell.errors import InvalidInput
+from timebell.kernel.alert_store import AlertStore
 from timebell.kernel.insights_journey import build_journey
 from timebell.kernel.insights_records import (
     Accuracy,
@@ -32,6 +33,7 @@ from timebell.kernel.insights_records import (
     NodeLine,
     ParkedSchedule,
     PauseLine,
+    Pulse,
     QueueDepth,
     QueueLine,
     SnapshotHolder,
@@ -75,6 +77,7 @@ class Insights:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._store = InsightsStore(clock)
+        self._alerts = AlertStore(clock)
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[Session]:
@@ -346,6 +349,20 @@ class Insights:
         async with self._database.connection() as session:
             rows = await self._store.list_parked_schedules(session, rows_max=LISTED_MAX)
         return [ParkedSchedule(**{**row, "id": plain_id(row["id"])}) for row in rows]
+
+    async def open_alerts(self) -> dict[tuple[str, str], int]:
+        """How many alerts of all tenants are open, by rule and severity, counted up to the bound."""
+        async with self._database.connection() as session:
+            rows = await self._alerts.count_alerts(session, rows_max=LOOK_MAX)
+        return {(row["rule"], row["severity"]): row["open_count"] for row in rows}
+
+    async def pulse(self) -> Pulse:
+        """Whether anybody is at work, in the least that has to be asked for that."""
+        async with self._snapshot() as session:
+            due = await self._store.read_oldest_due(session)
+            return Pulse(
+                **await self._store.read_pulse(session), lateness_seconds=due["lateness_seconds"] or 0.0
+            )
 
     async def health(self) -> Health:
         """Whether what is owed is being paid, in a few figures."""

@@ -264,6 +264,16 @@ class SnapshotHolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """When some node last looked for what is due, and for what to plan, and how long the oldest due job has waited."""
+
+    now: datetime
+    passed_at: datetime | None
+    planned_at: datetime | None
+    lateness_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """The few figures that tell whether what is owed is being paid."""
 

@@ -194,6 +194,9 @@ class InsightsStore(Statements):
     async def read_oldest_due(self, session: Session) -> Row:
         return (await self._run(session, "read_oldest_due"))[0]
 
+    async def read_pulse(self, session: Session) -> Row:
+        return (await self._run(session, "read_pulse"))[0]
+
     async def read_unsealed(self, session: Session) -> float:
         rows = await self._run(session, "read_unsealed")
         return rows[0]["unsealed_seconds"] if rows else 0.0

@@ -8,8 +8,10 @@ from datetime import timedelta
 
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Handler, Queue
+from timebell.notify.alert_rules import RULES
 from timebell.notify.delivering import Deliverer
 from timebell.notify.incoming import APPLY_REPORTS, apply_reports
+from timebell.notify.operators import tell_operators
 from timebell.notify.provider import Provider
 from timebell.notify.pruning import Pruning
 from timebell.notify.telling import DELIVER
@@ -49,4 +51,6 @@ def notify_app(providers: Sequence[Provider] = (), *, concurrency: int | None = 
             Queue(name=TURNS_QUEUE),
         ],
         on_prune=Pruning(),
+        alerts=RULES,
+        on_alerts=tell_operators,
     )

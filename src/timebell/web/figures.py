@@ -34,6 +34,7 @@ class Figures:
     breakers: Sequence[BreakerLine]
     left_kinds: Mapping[str, int]
     parked_schedule_count: int
+    open_alerts: Mapping[tuple[str, str], int]
     health: Health
     shown: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -69,6 +70,7 @@ class FigureReader:
                     breakers=await insights.breakers(),
                     left_kinds=await insights.left_kinds(),
                     parked_schedule_count=len(await insights.parked_schedules()),
+                    open_alerts=await insights.open_alerts(),
                     health=await insights.health(),
                     shown=await self._shown(gauges),
                 )

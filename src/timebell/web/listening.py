@@ -23,22 +23,28 @@ from timebell.web.problems import Problem
 
 Complaints = Callable[[], Awaitable[Sequence[str]]]
 Page = Callable[[], Awaitable[bytes]]
+# Whether all is well, and what is told of it.
+Health = Callable[[], Awaitable[tuple[bool, dict[str, object]]]]
 
 _IN_FLIGHT_MAX: Final = 20_000
 _KEEP_ALIVE_SECONDS: Final = 75
-_OWN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_OWN_PATHS: Final = frozenset({"/healthz", "/health", "/readyz", "/metrics"})
 _CLOSE_SECONDS: Final = 2
 
 
 class Front:
     """Answers whether the process lives, and whether it does its work; whatever else is asked goes to the API.
 
-    `complaints` says what keeps the process from its work, `metrics` what it has counted. Before the API is there, and
+    `complaints` says what keeps the process from its work, `health` how the engine is, `metrics` what the process has
+    counted. Before the API is there, and
     when it has gone, whoever asks is told to come again.
     """
 
-    def __init__(self, complaints: Complaints, metrics: Page | None = None) -> None:
+    def __init__(
+        self, complaints: Complaints, metrics: Page | None = None, health: Health | None = None
+    ) -> None:
         self._complaints = complaints
+        self._health = health
         self._metrics = metrics
         self._api: ASGIApp | None = None
         self._absence = Problem(
@@ -113,6 +119,9 @@ class Front:
         if path == "/metrics":
             page = b"" if self._metrics is None else await self._metrics()
             return Response(page, headers={"content-type": CONTENT_TYPE, "cache-control": "no-store"})
+        if path == "/health" and self._health is not None:
+            is_well, told = await self._health()
+            return _reply(HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE, told)
         reasons = list(await self._complaints())
         if reasons:
             return _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reasons": reasons})

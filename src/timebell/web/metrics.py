@@ -17,6 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from timebell.engine import Engine
+from timebell.engine.own_alerts import OWN_RULES
+from timebell.engine.watching import FAILURES
 from timebell.kernel import App, TableGauge
 from timebell.kernel.aside import Aside
 from timebell.kernel.holds import Holds
@@ -44,6 +46,12 @@ class Metrics:
     asides: list[Aside] = field(default_factory=list)
     apps: Sequence[App] = ()
     holds: Holds | None = None
+
+    @property
+    def rules(self) -> Mapping[str, str]:
+        """The severity of each rule for alerts that is known here."""
+        brought = {rule.name: rule.severity for app in self.apps for rule in app.alerts}
+        return {**{rule.name: rule.severity for rule in OWN_RULES}, **brought}
 
     async def text(self) -> bytes:
         """The page that Prometheus reads."""
@@ -86,7 +94,10 @@ class _Page(Collector):
             yield _gauge(
                 "timebell_queue_held", "Queues that this node cannot serve for now.", ["queue"], held
             )
+        if metrics.engine is not None:
+            yield from _of_questions(metrics.engine, metrics.tallies)
         if figures is not None:
+            yield from _of_alerts(figures, metrics.rules)
             yield from _of_queues(figures)
             yield from _shown_by_apps(metrics.apps, figures)
             yield from _of_health(figures)
@@ -146,6 +157,26 @@ def _shown_by_apps(apps: Iterable[App], figures: Figures) -> Iterator[Metric]:
         value = gauge.of(depths)
         if value is not None:
             yield _gauge(gauge.name, gauge.about, (), {(): value})
+
+
+def _of_alerts(figures: Figures, rules: Mapping[str, str]) -> Iterator[Metric]:
+    """A rule that is known is there before it opens anything, so that its first alert is seen as an increase."""
+    values = dict.fromkeys(rules.items(), 0.0)
+    yield _gauge(
+        "timebell_alerts_open",
+        "Alerts that are open, of all tenants.",
+        ["rule", "severity"],
+        {**values, **figures.open_alerts},
+    )
+
+
+def _of_questions(engine: Engine, tallies: Tallies) -> Iterator[Metric]:
+    yield _counter(
+        "timebell_alert_questions_failed",
+        "Times that a question about alerts failed, by its rule.",
+        ["rule"],
+        {(name,): tallies.counted[FAILURES][name,] for name in engine.watch.rules},
+    )
 
 
 def _of_secrets(tallies: Tallies) -> Iterator[Metric]:

@@ -33,6 +33,7 @@ LONGEST: Final = timedelta(days=3_660)
 _SLOT_COUNT: Final = 256
 _PRUNES_MAX: Final = 100
 _PRUNE_EVERY: Final = timedelta(days=1)
+_LOOK_EVERY: Final = timedelta(hours=6)
 _SHORT_SECONDS: Final = 10.0
 _LEAVE_SECONDS: Final = 2.5
 
@@ -130,6 +131,7 @@ class Sandbox:
         self._going_on: set[asyncio.Task[Advanced]] = set()
         self._is_stopping = False
         self._pruned_at: datetime | None = None
+        self._looked_at: datetime | None = clock.now
 
     @property
     def now(self) -> datetime:
@@ -207,11 +209,14 @@ class Sandbox:
         before = await self._tally()
 
         async def noted(instant: datetime) -> None:
+            if self._looked_at is not None and instant - self._looked_at >= _LOOK_EVERY:
+                await self._look()
             await self._note(instant)
             if moved is not None:
                 await moved(instant)
 
         await advance(self.engine, self._clock, target, moved=noted)
+        await self._look()
         after = await self._tally()
         await self._prune()
         return Advanced(
@@ -239,6 +244,13 @@ class Sandbox:
             raise Problem(503, "unavailable", f"stopping; the clock stands at {self._clock.now.isoformat()}")
         async with self._database.connection() as session:
             await self._store.save_sandbox(session, now_at=instant)
+
+    async def _look(self) -> None:
+        """See what needs a person, and have operators told of it. In production somebody looks every few seconds."""
+        await self.engine.watch.look()
+        self._looked_at = self.now
+        if self.engine.bell.settings.operations_recipients:
+            await self.engine.run_due()
 
     async def _prune(self) -> None:
         """As in production, what has outlived its use goes, though not after every small step."""

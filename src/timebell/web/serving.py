@@ -49,7 +49,7 @@ def routes_of(app: App) -> Sequence[Route]:
 
 def only_a_node() -> ASGIApp:
     """What a node answers that has a port for its health and its metrics alone."""
-    detail = "a node answers /healthz, /readyz and /metrics; ask a process that serves the API"
+    detail = "a node answers /healthz, /health, /readyz and /metrics; ask a process that serves the API"
     problem = Problem(404, "not_found", detail)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.apps.marketplace.planted_alerts import ALERTS
 from tests.apps.marketplace.planted_disputes import DISPUTES
 from tests.apps.marketplace.planted_insurance import INSURANCE
 from tests.apps.marketplace.planted_money import MONEY
@@ -9,4 +10,4 @@ from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*DISPUTES, *INSURANCE, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]
+PLANTED = [*ALERTS, *DISPUTES, *INSURANCE, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]

@@ -18,8 +18,8 @@ from timebell.kernel import App, Queue
 
 QUEUE: Final = "marketplace"
 
-# Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES and
-# GAUGES.
+# Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES,
+# GAUGES and ALERTS.
 _PARTS: Final[tuple[ModuleType, ...]] = (
     money_parts,
     weekly_parts,
@@ -57,6 +57,7 @@ APP = App(
     on_open=opened,
     measures=_listed("MEASURES"),
     gauges=_listed("GAUGES"),
+    alerts=_listed("ALERTS"),
     on_declare=ship,
     on_erase=people.erase,
     on_export=people.export,

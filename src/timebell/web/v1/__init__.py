@@ -5,6 +5,7 @@ from __future__ import annotations
 from timebell.web import unsubscribing
 from timebell.web.routes import Route
 from timebell.web.v1 import (
+    alerts,
     clock,
     dead_jobs,
     deliveries,
@@ -33,6 +34,7 @@ ALL: tuple[Route, ...] = (
     *jobs.ROUTES,
     *dead_jobs.ROUTES,
     *queues.ROUTES,
+    *alerts.ROUTES,
     *schedules.ROUTES,
     *events.ROUTES,
     *recipients.ROUTES,

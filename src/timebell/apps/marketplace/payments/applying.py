@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.payments.alerting import PAYMENT_REVIEW
 from timebell.apps.marketplace.payments.ledger import Ledger
 from timebell.apps.marketplace.payments.models import Payment
 from timebell.apps.marketplace.payments.payment_store import PaymentStore
@@ -26,7 +27,7 @@ from timebell.apps.marketplace.staffing.models import Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
 from timebell.apps.marketplace.texts import ACTION_REQUIRED, tells
-from timebell.kernel import Timebell, Transaction
+from timebell.kernel import Alerts, Timebell, Transaction
 from timebell.notify import Notify
 
 # What became of payments, and what people were told about them.
@@ -51,6 +52,7 @@ class Applying:
         self._ledger = Ledger(bell)
         self._payouts = Payouts(bell)
         self._notify = Notify(bell)
+        self._alerts = Alerts(bell)
 
     async def apply(
         self,
@@ -141,6 +143,8 @@ class Applying:
     async def review(self, tx: Transaction, payment: Payment, why: str, *, by: By) -> None:
         """Somebody has to look at it."""
         await self._record(tx, payment, "payment.needs_review", {"reason": why}, by=by)
+        detail = f"the payment of the booking {payment.booking_id}: {why}"
+        await self._alerts.open(tx, PAYMENT_REVIEW, subject=payment.subject, detail=detail)
         self.count(tx, PAYMENTS, "needs_review")
 
     def count(self, tx: Transaction, measure: str, *labels: str, by: int = 1) -> None:

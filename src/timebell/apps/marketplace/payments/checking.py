@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from timebell.apps.marketplace.models import SYSTEM, By
+from timebell.apps.marketplace.payments.alerting import BOOKING_REVIEW
 from timebell.apps.marketplace.payments.applying import PAYMENTS
 from timebell.apps.marketplace.payments.cycles import Week
 from timebell.apps.marketplace.payments.models import Payment
@@ -19,7 +20,7 @@ from timebell.apps.marketplace.shifts.store import ShiftStore
 from timebell.apps.marketplace.staffing.models import WEEKLY, Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.errors import UnknownTimezone
-from timebell.kernel import Job, Timebell, Transaction
+from timebell.kernel import Alerts, Job, Timebell, Transaction
 
 UNKNOWN_ZONE: Final = "the timezone is not known"
 NEVER_ASKED: Final = "the provider was never asked for it"
@@ -35,6 +36,7 @@ class Checking:
         self._shifts = ShiftStore(bell.clock)
         self._weekly = WeeklyStore(bell.clock)
         self._payments = PaymentStore(bell.clock)
+        self._alerts = Alerts(bell)
 
     async def now(self, tx: Transaction) -> datetime:
         return await self._weekly.read_time(tx)
@@ -67,6 +69,9 @@ class Checking:
         """An event about the booking, and a count that operators see."""
         await self._bookings.record(tx, booking, f"payment.{what}", by=by, data=data)
         self._count(tx, what)
+        if what == "needs_review":
+            detail = f"{data.get('reason', what)}, of the booking {booking.id}"
+            await self._alerts.open(tx, BOOKING_REVIEW, subject=booking.subject, detail=detail)
 
     async def charge_of(self, tx: Transaction, booking: Booking, payment: Payment) -> Charge:
         """What the provider is asked for, the same for every call about this payment."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import SYSTEM, By
+from timebell.apps.marketplace.payments.alerting import RUN_MISSED
 from timebell.apps.marketplace.payments.weekly_store import WeeklyStore
 from timebell.apps.marketplace.payments.weeks import (
     PAID_AHEAD,
@@ -27,7 +28,7 @@ from timebell.apps.marketplace.payments.weeks import (
     wall_instant,
 )
 from timebell.errors import UnknownTimezone
-from timebell.kernel import Done, Enqueue, Job, Outcome, Snooze, Step, Timebell, Transaction
+from timebell.kernel import Alerts, Done, Enqueue, Job, Outcome, Snooze, Step, Timebell, Transaction
 
 ENQUEUE_PAYMENTS: Final = "marketplace.enqueue_payments"
 ENQUEUE_WARNINGS: Final = "marketplace.enqueue_warnings"
@@ -171,6 +172,9 @@ class Cycles:
             actor=SYSTEM,
             correlation_id=job.correlation_id,
         )
+        detail = f"the {run} of {day.isoformat()} in {timezone} did not happen: {why}"
+        subject = f"weekly_cycle:{timezone}:{run}:{day.isoformat()}"
+        await Alerts(self._bell).open(job.tx, RUN_MISSED, subject=subject, detail=detail)
         outcome = event.rpartition(".")[2]
         job.tx.after_commit.append(lambda: self._bell.tallies.add(WEEKLY_RUNS, run, outcome))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from timebell.apps.marketplace.payments.alerting import ALERTS
 from timebell.apps.marketplace.payments.building import destination_of
 from timebell.apps.marketplace.payments.payouts import (
     MONEY,
@@ -18,6 +19,8 @@ from timebell.apps.marketplace.payments.reports import APPLY_REPORT, apply_repor
 from timebell.apps.marketplace.payments.simulating import simulate_report
 from timebell.apps.marketplace.payments.simulator import SIMULATE_REPORT
 from timebell.kernel import Handler, Measure, Queue
+
+__all__ = ["ALERTS", "HANDLERS", "MEASURES", "QUEUES"]
 
 REPORTS_QUEUE: Final = "marketplace-payment-reports"
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By, payment_subject
+from timebell.apps.marketplace.payments.alerting import PAYOUT_REVIEW, PAYOUT_TO_REVERSE, SHIFT_UNFUNDED
 from timebell.apps.marketplace.payments.building import provider_of
 from timebell.apps.marketplace.payments.ledger import Ledger
 from timebell.apps.marketplace.payments.ledger_store import LedgerStore, PayoutStore
@@ -24,7 +25,7 @@ from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.staffing.models import Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.errors import ConfigurationError
-from timebell.kernel import Dead, Done, Ids, Job, Outcome, Retry, Timebell, Transaction
+from timebell.kernel import Alerts, Dead, Done, Ids, Job, Outcome, Retry, Timebell, Transaction
 from timebell.rules.backoff import RetryPolicy
 
 PAY_OUT: Final = "marketplace.pay_out"
@@ -50,6 +51,7 @@ class Payouts:
         self._entries = LedgerStore(bell.clock)
         self._ledger = Ledger(bell)
         self._bookings = Bookings(bell)
+        self._alerts = Alerts(bell)
         self._ids = Ids(bell.chance)
 
     async def owe_shift(self, tx: Transaction, booking: Booking, shift: Shift, by: By) -> Payout | None:
@@ -60,10 +62,13 @@ class Payouts:
         pots = await self._ledger.pots(tx, [shift.id])
         for pot in pots:
             if pot.free > 0:
+                await self._alerts.close(tx, SHIFT_UNFUNDED, subject=shift.subject)
                 return await self._owe(tx, booking, "transfer", pot.payment_id, _lines([pot]), VERIFIED, by)
         if shift.amount > 0 and not any(pot.released or pot.frozen or pot.leaving for pot in pots):
             said = {"amount": shift.amount, "currency": booking.currency, "booking_id": str(booking.id)}
             await self._record(tx, "time_log.unfunded", said, shift.subject, by)
+            detail = f"{shift.amount} {booking.currency} of the booking {booking.id} are owed and not held"
+            await self._alerts.open(tx, SHIFT_UNFUNDED, subject=shift.subject, detail=detail)
             tx.after_commit.append(lambda: self._bell.tallies.add(UNFUNDED))
         return None
 
@@ -101,6 +106,8 @@ class Payouts:
             if not await self.cancel_transfer(tx, booking, shift):
                 said = {"amount": shift.amount, "currency": booking.currency, "reason": reason}
                 await self._record(tx, "payout.reversal_requested", said, shift.subject, by)
+                detail = f"{shift.amount} {booking.currency} of the booking {booking.id}: {reason}"
+                await self._alerts.open(tx, PAYOUT_TO_REVERSE, subject=shift.subject, detail=detail)
                 tx.after_commit.append(lambda: self._bell.tallies.add(PAYOUTS, "transfer", "to_reverse"))
 
     async def refund_shifts(
@@ -219,6 +226,7 @@ class Payouts:
             sent = replace(payout, state="sent", provider_ref=ref)
             await self._store.update_payout(tx, sent, from_state="sending")
             await self._record_payout(tx, "payout.sent", sent, provider_ref=ref)
+            await self._alerts.close(tx, PAYOUT_REVIEW, subject=_subject(payout))
             if payout.sort == "refund" and await self._store.mark_refunded(tx, id=payout.payment_id):
                 said = {"amount": payout.amount, "currency": payout.currency, "reason": payout.reason}
                 await self._record(
@@ -247,6 +255,8 @@ class Payouts:
     async def _tell_of_failure(self, tenant: str, payout: Payout, error: str) -> None:
         async with self._bell.transaction(tenant=tenant) as tx:
             await self._record_payout(tx, "payout.needs_review", payout, error=error)
+            detail = f"{payout.sort} of {payout.amount} {payout.currency} for the booking {payout.booking_id}: {error}"
+            await self._alerts.open(tx, PAYOUT_REVIEW, subject=_subject(payout), detail=detail)
             tx.after_commit.append(lambda: self._bell.tallies.add(PAYOUTS, payout.sort, "needs_review"))
 
     async def _owe(
@@ -356,6 +366,11 @@ async def pay_out(job: Job) -> Outcome:
 
 def _by(payout: Payout) -> By:
     return replace(_BY, correlation_id=payout.correlation_id)
+
+
+def _subject(payout: Payout) -> str:
+    """What an alert about it is about."""
+    return f"payout:{payout.id}"
 
 
 def _key(id: UUID, attempt: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.shifts import guards, handlers
+from timebell.apps.marketplace.shifts.alerting import ALERTS
 from timebell.apps.marketplace.shifts.ending import CANCEL_REST, UNCANCELLED
 from timebell.apps.marketplace.shifts.owing import (
     APPROVE_QUEUE,
@@ -18,6 +19,8 @@ from timebell.apps.marketplace.shifts.owing import (
 from timebell.apps.marketplace.shifts.service import TIMESHEETS
 from timebell.apps.marketplace.shifts.sweeping import REPAIRED
 from timebell.kernel import Handler, Job, Measure, Queue
+
+__all__ = ["ALERTS", "GUARDS", "HANDLERS", "MEASURES", "QUEUES"]
 
 _QUEUE: Final = "marketplace"
 
