@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.apps.marketplace.planted_money import MONEY
 from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
+from tests.apps.marketplace.planted_tokens import TOKENS
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*MONEY, *SHIFTS, *STAFFING, *WEEKLY]
+PLANTED = [*MONEY, *SHIFTS, *STAFFING, *TOKENS, *WEEKLY]

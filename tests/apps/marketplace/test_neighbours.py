@@ -45,6 +45,7 @@ TOLD_APART = {
     "payout_lines": "amount = 1",
     "simulator_calls": "outcome = 'twin'",
     "simulator_movements": "state = 'declined'",
+    "magic_link_tokens": "user_id = gen_random_uuid()",
     "marketplace_settings": "payout_trigger = 'verification', max_extensions = 9",
 }
 SETTLED = (
@@ -57,7 +58,7 @@ SETTLED = (
         "payment_events",
         "ledger_entries",
     ),
-    *("payouts", "payout_lines", "simulator_movements", "simulator_calls"),
+    *("payouts", "payout_lines", "simulator_movements", "simulator_calls", "magic_link_tokens"),
 )
 
 
@@ -120,6 +121,8 @@ class Furnishing:
         await self.made(f"{BASE}/time-logs/{ids['friday']}/clock-in", None, person="wim")
         report = {"time_log_id": ids["friday"], "option": "A", "description": "A fall"}
         ids["incident"] = (await self.made(f"{BASE}/incidents", report, person="sue"))["id"]
+        for name in ("bea", "wanda"):
+            await self.made(f"{BASE}/magic-links", {"recipient_id": ids[name], "minutes": 1_440})
 
 
 def order(ids: Mapping[str, str], month: int = 3, **given: Any) -> dict[str, Any]:
@@ -276,6 +279,7 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("POST", f"{BASE}/disputes", {**about, "reason": "Nobody was there"}, ids["sue"]),
         ("POST", f"{BASE}/bookings/{ids['booking']}/cancel", {}, ids["bea"]),
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
+        ("POST", f"{BASE}/magic-links", {"recipient_id": ids["bea"], "minutes": 30}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
         ("DELETE", f"/v1/recipients/{ids['wanda']}", None, None),
         ("DELETE", f"/v1/recipients/{ids['wim']}", None, None),

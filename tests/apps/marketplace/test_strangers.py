@@ -24,6 +24,8 @@ from timebell.web.serving import routes_of
 # What is changed without an id in the path, and names something of others in the body.
 ASKED = {f"POST {BASE}/{path}" for path in ("projects", "workers", "bookings", "disputes", "incidents")}
 ELSEWHERE = {
+    f"POST {BASE}/magic-links": "It is the operator's alone: test_tokens, and the twin in test_neighbours.",
+    f"POST {BASE}/magic-links/redeem": "Whoever has the token may: test_tokens, and the twin in test_neighbours.",
     f"POST {BASE}/companies": "It names nothing that is there, and is the operator's: test_companies.",
     f"PATCH {BASE}/settings": "It is the tenant's, and the operator's: the twin in test_neighbours.",
     f"PUT {BASE}/simulator": "It is the tenant's: the twin in test_neighbours.",

@@ -13,13 +13,14 @@ from timebell.apps.marketplace.payments.building import opened
 from timebell.apps.marketplace.payments.pruning import prune
 from timebell.apps.marketplace.shifts import parts as shift_parts
 from timebell.apps.marketplace.texts import ship
+from timebell.apps.marketplace.tokens import parts as token_parts
 from timebell.kernel import App, Queue
 
 QUEUE: Final = "marketplace"
 
 # Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES and
 # GAUGES.
-_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, people)
+_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, token_parts, people)
 
 
 def _mapped(name: str) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from typing import Final
 from timebell.apps.marketplace.payments import money_routes, paying_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
+from timebell.apps.marketplace.tokens import routes as token_routes
 
 ROUTES: Final = (
     *staffing_routes.ROUTES,
     *shift_routes.ROUTES,
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
+    *token_routes.ROUTES,
 )

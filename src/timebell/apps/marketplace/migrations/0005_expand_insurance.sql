@@ -1,0 +1,3 @@
+-- phase: expand
+-- The place that is kept for insurance.
+SELECT;
