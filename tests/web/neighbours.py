@@ -58,6 +58,7 @@ _ONE_OF_A_TENANT = {
     "marketplace_settings",
     "simulator_settings",
     "weekly_cycles",
+    "token_cleanings",
     "sweeps",
     "insurance_monitors",
 }

@@ -8,6 +8,7 @@ from tests.apps.marketplace.planted_insurance import INSURANCE
 from tests.apps.marketplace.planted_money import MONEY
 from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
+from tests.apps.marketplace.planted_tokens import TOKENS
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*ALERTS, *DISPUTES, *INSURANCE, *MONEY, *SHIFTS, *STAFFING, *WEEKLY]
+PLANTED = [*ALERTS, *DISPUTES, *INSURANCE, *MONEY, *SHIFTS, *STAFFING, *TOKENS, *WEEKLY]

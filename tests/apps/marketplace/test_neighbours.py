@@ -49,6 +49,7 @@ TOLD_APART = {
     "payout_lines": "amount = 1",
     "simulator_calls": "outcome = 'twin'",
     "simulator_movements": "state = 'declined'",
+    "magic_link_tokens": "user_id = gen_random_uuid()",
     "marketplace_settings": "payout_trigger = 'verification', max_extensions = 9",
     "insurance_policies": "expiration_date = '2030-01-01'",
     "insurance_warnings": "sent_at = sent_at + interval '5 hours'",
@@ -64,7 +65,7 @@ SETTLED = (
         "payment_events",
         "ledger_entries",
     ),
-    *("payouts", "payout_lines", "simulator_movements", "simulator_calls"),
+    *("payouts", "payout_lines", "simulator_movements", "simulator_calls", "magic_link_tokens"),
     *("insurance_policies", "insurance_warnings", "insurance_stops"),
 )
 
@@ -133,6 +134,8 @@ class Furnishing:
         disputed = {"time_log_id": ids["thursday"], "option": "A", "reason": "Nobody was there"}
         ids["dispute"] = (await self.made(f"{BASE}/disputes", disputed, person="sue"))["id"]
         await self.made(f"{BASE}/policies/{ids['policy']}/invalidate", {}, person="lea")
+        for name in ("bea", "wanda"):
+            await self.made(f"{BASE}/magic-links", {"recipient_id": ids[name], "minutes": 1_440})
 
 
 def order(ids: Mapping[str, str], month: int = 3, **given: Any) -> dict[str, Any]:
@@ -296,6 +299,7 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("POST", f"{BASE}/policies/{ids['policy']}/invalidate", {}, ids["lea"]),
         ("POST", f"{BASE}/bookings/{ids['booking']}/cancel", {}, ids["bea"]),
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
+        ("POST", f"{BASE}/magic-links", {"recipient_id": ids["bea"], "minutes": 30}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
         ("DELETE", f"/v1/recipients/{ids['wanda']}", None, None),
         ("DELETE", f"/v1/recipients/{ids['wim']}", None, None),

@@ -26,6 +26,8 @@ ASKED = {
     f"POST {BASE}/{path}" for path in ("projects", "workers", "bookings", "disputes", "incidents", "policies")
 }
 ELSEWHERE = {
+    f"POST {BASE}/magic-links": "It is the operator's alone: test_tokens, and the twin in test_neighbours.",
+    f"POST {BASE}/magic-links/redeem": "Whoever has the token may: test_tokens, and the twin in test_neighbours.",
     f"POST {BASE}/companies": "It names nothing that is there, and is the operator's: test_companies.",
     f"PATCH {BASE}/settings": "It is the tenant's, and the operator's: the twin in test_neighbours.",
     f"PUT {BASE}/simulator": "It is the tenant's: the twin in test_neighbours.",

@@ -14,6 +14,7 @@ from timebell.apps.marketplace.payments import weekly_parts
 from timebell.apps.marketplace.payments.building import opened
 from timebell.apps.marketplace.shifts import parts as shift_parts
 from timebell.apps.marketplace.texts import ship
+from timebell.apps.marketplace.tokens import parts as token_parts
 from timebell.kernel import App, Queue
 
 QUEUE: Final = "marketplace"
@@ -26,6 +27,7 @@ _PARTS: Final[tuple[ModuleType, ...]] = (
     shift_parts,
     dispute_parts,
     insurance_parts,
+    token_parts,
     people,
 )
 

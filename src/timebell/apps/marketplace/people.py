@@ -13,6 +13,7 @@ from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
+from timebell.apps.marketplace.tokens.store import TokenStore
 from timebell.kernel import Done, Handler, Job, Outcome, Snooze, Timebell, Transaction
 
 LEAVE_BOOKINGS: Final = "marketplace.leave_bookings"
@@ -26,6 +27,7 @@ async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     store = BookingStore(bell.clock)
     await store.delete_memberships(tx, person=person)
     await PolicyStore(bell.clock).erase_warnings(tx, person=person)
+    await TokenStore(bell.clock).delete_tokens_of_person(tx, person=person)
     worker_id = await store.erase_worker(tx, person=person)
     if worker_id is not None:
         await bell.enqueue(tx, LEAVE_BOOKINGS, {"worker_id": str(worker_id)})

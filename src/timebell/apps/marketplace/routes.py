@@ -9,6 +9,7 @@ from timebell.apps.marketplace.insurance import routes as insurance_routes
 from timebell.apps.marketplace.payments import money_routes, paying_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
+from timebell.apps.marketplace.tokens import routes as token_routes
 
 ROUTES: Final = (
     *staffing_routes.ROUTES,
@@ -17,4 +18,5 @@ ROUTES: Final = (
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
     *insurance_routes.ROUTES,
+    *token_routes.ROUTES,
 )

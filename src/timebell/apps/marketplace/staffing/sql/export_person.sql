@@ -32,6 +32,9 @@ FROM (
     UNION ALL
     SELECT i.id, to_jsonb(i) || '{"is": "incident_report"}' FROM marketplace.incident_reports i
     WHERE i.tenant = :tenant::text AND i.reported_by = 'recipient:' || :person::uuid
+    UNION ALL
+    SELECT l.id, to_jsonb(l) - 'token_hash' || '{"is": "magic_link"}' FROM marketplace.magic_link_tokens l
+    WHERE l.tenant = :tenant::text AND l.user_id = :person::uuid
 ) kept
 WHERE kept.id > (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'))
 ORDER BY kept.id LIMIT :limit::integer + 1

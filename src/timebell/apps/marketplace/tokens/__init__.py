@@ -1,0 +1,1 @@
+"""Magic links: issued for a person, redeemed once, and cleaned every night."""
