@@ -171,8 +171,8 @@ class Disputes:
         )
         if standing != booking.status:
             await self._bookings.move(tx, booking, standing, by=by, reason="nothing is disputed any more")
-        if booking.clock_in_hold and not await self._store.is_contested(tx, booking_id=booking.id):
-            await self._bookings.lift_hold(tx, booking, by=by, reason="nothing is disputed any more")
+        if not await self._store.is_contested(tx, booking_id=booking.id):
+            await self._bookings.hold_clock_in(tx, booking, is_held=False, by=by)
         return incident
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Dispute:

@@ -126,14 +126,14 @@ class BookingStore(Statements):
         )
         assert rows, "whoever moves a booking holds it"
 
-    async def hold_clock_in(self, tx: Transaction, *, id: UUID, is_held: bool) -> None:
-        await self._run(tx.session, "hold_clock_in", tenant=tx.tenant, id=id, is_held=is_held)
-
     async def fund_booking(self, tx: Transaction, *, id: UUID, funded_period_end: datetime) -> None:
         """Paid for up to then; an earlier instant changes nothing."""
         await self._run(
             tx.session, "fund_booking", tenant=tx.tenant, id=id, funded_period_end=funded_period_end
         )
+
+    async def hold_clock_in(self, tx: Transaction, *, id: UUID, is_held: bool) -> None:
+        await self._run(tx.session, "hold_clock_in", tenant=tx.tenant, id=id, is_held=is_held)
 
     async def read_people(self, tx: Transaction, *, company_ids: Sequence[UUID]) -> Sequence[Row]:
         return await self._run(tx.session, "read_people", tenant=tx.tenant, company_ids=list(company_ids))
