@@ -110,8 +110,8 @@ INSURANCE = [
     Planted(
         name="hold-never-lifted",
         file="apps/marketplace/staffing/service.py",
-        old="await self._set_hold(tx, booking, False, by, reason) if booking.clock_in_hold else booking\n",
-        new="booking\n",
+        old="        if is_held == booking.clock_in_hold:\n",
+        new="        if not is_held or booking.clock_in_hold:\n",
         why="Nobody would clock in any more after the last dispute was resolved.",
         tests=(f"{_STOPS}::test_after_a_renewal_nobody_clocks_in_until_nothing_is_disputed",),
     ),

@@ -12,7 +12,7 @@ from tests.apps.marketplace.insurance_support import insure, midnight
 from tests.apps.marketplace.support import Market, done
 from tests.web.support import problem
 from timebell.apps.marketplace import APP
-from timebell.apps.marketplace.insurance.watch_store import Missed, WatchStore
+from timebell.apps.marketplace.insurance.question_store import InsuranceQuestionStore
 from timebell.apps.marketplace.insurance.watching import EXPIRING
 from timebell.db.pool import Database
 from timebell.kernel.insights import Insights
@@ -110,16 +110,18 @@ async def test_the_index_of_the_source_is_there(market: Market) -> None:
 async def test_operators_see_what_ends_soon_and_what_the_run_has_left_undone(market: Market) -> None:
     for number, day in enumerate((date(2027, 3, 1), date(2027, 3, 4), date(2027, 3, 12), date(2027, 3, 25))):
         await insure(market, day, type=f"type {number}")
-    store = WatchStore(market.clock)
+    store = InsuranceQuestionStore(market.clock)
     reader = await Database.open(market.database.read_url, size=1)
     try:
 
-        async def asked() -> list[list[Missed]]:
+        async def asked(after: tuple[str, str] | None = None) -> list[list[tuple[Any, ...]]]:
             async with reader.connection() as session:
-                return [
-                    await store.ask_expired_active(session, after="", limit=10),
-                    await store.ask_unwarned(session, after="", limit=10),
+                given: Any = {"seconds": 3_600, "after": after, "limit": 10}
+                found = [
+                    await store.ask_expired_active(session, **given),
+                    await store.ask_unwarned(session, **given),
                 ]
+            return [[(row["tenant"], row["policy_count"], row["oldest"]) for row in rows] for rows in found]
 
         async with market.bench.bell.transaction() as tx:
             await market.bench.bell.pause(tx, "insurance-monitor")
@@ -134,11 +136,10 @@ async def test_operators_see_what_ends_soon_and_what_the_run_has_left_undone(mar
         ]
         market.clock.move_to(midnight(3, 2).replace(hour=1))
         assert await asked() == [
-            [Missed(tenant="default", policy_count=1, oldest=date(2027, 3, 1))],
-            [Missed(tenant="default", policy_count=2, oldest=date(2027, 3, 4))],
+            [("default", 1, date(2027, 3, 1))],
+            [("default", 2, date(2027, 3, 4))],
         ]
-        async with reader.connection() as session:
-            assert await store.ask_unwarned(session, after="default", limit=10) == []
+        assert await asked(("default", "")) == [[], []]
         async with market.bench.bell.transaction() as tx:
             await market.bench.bell.resume(tx, "insurance-monitor")
         await market.bench.run_due()

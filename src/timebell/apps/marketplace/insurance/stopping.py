@@ -155,7 +155,7 @@ class Stopping:
             return
         is_contested = await self._shifts.is_contested(tx, booking_id=booking.id)
         if is_contested and (await self._settings.read_settings(tx)).hold_until_disputes_resolved:
-            booking = await self._bookings.hold_clock_in(tx, booking, by=by, reason="something is disputed")
+            booking = await self._bookings.hold_clock_in(tx, booking, is_held=True, by=by)
         standing = standing_of(status=booking.status, is_contested=is_contested, is_insured=True)
         if standing != booking.status:
             await self._bookings.move(tx, booking, standing, by=by, reason=VALID)

@@ -1,11 +1,11 @@
-"""What operators see of insurances: how many end soon. What the daily run has left undone, `WatchStore` is asked."""
+"""What operators see of insurances: how many end soon. What the daily run has left undone, `question_store` asks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from timebell.apps.marketplace.insurance.watch_store import WatchStore
+from timebell.apps.marketplace.insurance.question_store import InsuranceQuestionStore
 from timebell.kernel import TableGauge
 
 EXPIRING: Final = "marketplace_insurance_policies_expiring"
@@ -15,7 +15,7 @@ GAUGES: Final[Sequence[TableGauge]] = (
         name=EXPIRING,
         about="Active insurances by the days that are left; what has expired waits for the daily run.",
         label="days",
-        store=WatchStore,
-        ask=WatchStore.count_expiring,
+        store=InsuranceQuestionStore,
+        ask=InsuranceQuestionStore.count_expiring,
     ),
 )

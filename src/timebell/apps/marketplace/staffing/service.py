@@ -124,34 +124,19 @@ class Bookings:
         )
         return await self.get(tx, booking.id)
 
-    async def hold_clock_in(self, tx: Transaction, booking: Booking, *, by: By, reason: str) -> Booking:
-        """Nobody clocks in until `lift_hold`. A booking that has a hold keeps it."""
-        return booking if booking.clock_in_hold else await self._set_hold(tx, booking, True, by, reason)
-
-    async def lift_hold(self, tx: Transaction, booking: Booking, *, by: By, reason: str) -> Booking:
-        """For whoever has seen that nothing about a booking is disputed any more. Without a hold it does nothing."""
-        return await self._set_hold(tx, booking, False, by, reason) if booking.clock_in_hold else booking
-
-    async def _set_hold(
-        self, tx: Transaction, booking: Booking, is_held: bool, by: By, reason: str
-    ) -> Booking:
-        await self._store.hold_clock_in(tx, id=booking.id, is_held=is_held)
-        await self.record(
-            tx,
-            booking,
-            "staffing_booking.held" if is_held else "staffing_booking.hold_lifted",
-            by=by,
-            data={
-                "before": {"clock_in_hold": not is_held},
-                "after": {"clock_in_hold": is_held},
-                "reason": reason,
-            },
-        )
-        return await self.get(tx, booking.id)
-
     async def fund(self, tx: Transaction, booking: Booking, until: datetime) -> Booking:
         """Paid for up to then, unless it is already paid for longer."""
         await self._store.fund_booking(tx, id=booking.id, funded_period_end=until)
+        return await self.get(tx, booking.id)
+
+    async def hold_clock_in(self, tx: Transaction, booking: Booking, *, is_held: bool, by: By) -> Booking:
+        """Whether nobody may clock in until the disputes are resolved."""
+        if is_held == booking.clock_in_hold:
+            return booking
+        await self._store.hold_clock_in(tx, id=booking.id, is_held=is_held)
+        event = "staffing_booking.held" if is_held else "staffing_booking.hold_lifted"
+        changed = {"before": {"clock_in_hold": not is_held}, "after": {"clock_in_hold": is_held}}
+        await self.record(tx, booking, event, by=by, data=changed)
         return await self.get(tx, booking.id)
 
     async def free_worker(self, tx: Transaction, booking: Booking, from_at: datetime) -> None:
