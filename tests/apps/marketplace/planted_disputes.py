@@ -216,7 +216,7 @@ DISPUTES = [
     Planted(
         name="holds-outlive-their-disputes",
         file=f"{_ROOM}/standing.py",
-        old="        booking = await self._bookings.lift_hold(tx, booking, by=by, reason=why)\n",
+        old="        booking = await self._bookings.hold_clock_in(tx, booking, is_held=False, by=by)\n",
         new="",
         why="Nobody could clock in any more.",
         tests=_STANDING,

@@ -150,19 +150,7 @@ class Disputes:
             raise incident_closed()
         changed = {"before": {"status": "Pending"}, "after": {"status": incident.status}}
         await self._record(tx, "incident.closed", incident, by, changed)
-<<<<<<< HEAD:src/timebell/apps/marketplace/disputes/service.py
         await self._standing.restore(tx, booking, incident, by=by)
-=======
-        standing = standing_of(
-            status=booking.status,
-            is_contested=await self._store.is_contested(tx, booking_id=booking.id),
-            is_insured=booking.status != "Suspended_Insurance",
-        )
-        if standing != booking.status:
-            await self._bookings.move(tx, booking, standing, by=by, reason="nothing is disputed any more")
-        if not await self._store.is_contested(tx, booking_id=booking.id):
-            await self._bookings.hold_clock_in(tx, booking, is_held=False, by=by)
->>>>>>> insurance:src/timebell/apps/marketplace/shifts/disputes.py
         return incident
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Dispute:

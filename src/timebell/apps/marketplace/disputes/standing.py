@@ -42,12 +42,13 @@ class Standing:
             is_contested=is_contested,
             is_insured=booking.status != "Suspended_Insurance",
         )
-        previous, why = booking, "nothing is disputed any more"
+        previous = booking
         if standing != booking.status:
+            why = "nothing is disputed any more"
             booking = await self._bookings.move(tx, booking, standing, by=by, reason=why)
         if is_contested:
             return booking
-        booking = await self._bookings.lift_hold(tx, booking, by=by, reason=why)
+        booking = await self._bookings.hold_clock_in(tx, booking, is_held=False, by=by)
         if isinstance(ended, Incident):
             # What was reported kept nobody from paying unless it paused the booking.
             if previous.status == booking.status:
