@@ -82,6 +82,7 @@ def _route(method: Any, path: str, run: Any, summary: str, **more: Any) -> Route
     )
 
 
+_NO_COMPANY: Final = {404: "there is no such company, or it is not yours"}
 _ID: Final = "0199a3c2-0000-7000-8000-000000000001"
 
 ROUTES: Final = (
@@ -96,8 +97,17 @@ ROUTES: Final = (
         idempotency="optional",
         plans=True,
         example={"company_id": _ID, "type": "liability", "expiration_date": "2027-12-31"},
+        problems={**_REFUSED, **_NO_COMPANY},
     ),
-    _route("GET", _PATH, list_insurances, "List insurances", query=PoliciesQuery, answer=Listed[PolicyRow]),
+    _route(
+        "GET",
+        _PATH,
+        list_insurances,
+        "List insurances",
+        query=PoliciesQuery,
+        answer=Listed[PolicyRow],
+        problems=_NO_COMPANY,
+    ),
     _route("GET", f"{_PATH}/{{id}}", get_insurance, "Read an insurance", answer=PolicyRow),
     _route(
         "POST",
