@@ -217,6 +217,15 @@ async def test_an_app_opens_and_closes_what_it_knows_by_itself(database_url: Tes
                 await alerts.open(tx, "many_dead_jobs", detail="said by hand")
 
 
+async def test_no_words_are_too_long_or_too_strange_for_an_alert(database_url: TestDatabase) -> None:
+    rule = AlertRule(name="bill_lost", severity="critical", about="A bill was lost.", remedy="Find it.")
+    async with watched(database_url, [App(name="bills", alerts=[rule])]) as w:
+        async with w.bell.transaction() as tx:
+            await Alerts(w.bell).open(tx, "bill_lost", detail="a\0b \ud800 " + "x" * 2_000)
+        [row] = await w.rows("bill_lost")
+        assert (row["detail"][:5], len(row["detail"]), row["detail"][-1]) == ("ab ? ", 1_000, "…")
+
+
 async def test_what_was_opened_and_undone_was_never_open(database_url: TestDatabase) -> None:
     rule = AlertRule(name="bill_lost", severity="critical", about="A bill was lost.", remedy="Find it.")
     async with watched(database_url, [App(name="bills", alerts=[rule])]) as w:

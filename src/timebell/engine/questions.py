@@ -12,6 +12,7 @@ from timebell.db.embedded import default_data_folder
 from timebell.engine.question_store import QuestionStore
 from timebell.kernel.alerting import Asked, Finding
 from timebell.kernel.insights_store import InsightsStore
+from timebell.kernel.models import NAME_MAX
 
 _DEAD_MAX: Final = 100_000
 _LOOK_MAX: Final = 10_000
@@ -19,6 +20,11 @@ _NAMED_MAX: Final = 5
 _SLOT_ROWS_MAX: Final = 130
 _TAIL_PAGES: Final = 1_024
 _NONE: Final = UUID(int=0)
+
+
+def _about(sort: str, name: str) -> str:
+    """The subject of a finding. A name may be as long as a subject by itself."""
+    return f"{sort}:{name}"[:NAME_MAX]
 
 
 def _store(asked: Asked) -> QuestionStore:
@@ -52,7 +58,7 @@ async def retried_jobs(asked: Asked) -> Sequence[Finding]:
         retried = row["retried_count"]
         findings.append(
             Finding(
-                subject=f"queue:{row['queue']}",
+                subject=_about("queue", row["queue"]),
                 value=retried / samples,
                 samples=samples,
                 detail=f"{retried} of {samples} attempts of the queue {row['queue']} are tried again",
@@ -68,7 +74,7 @@ async def failed_jobs(asked: Asked) -> Sequence[Finding]:
         if samples:
             findings.append(
                 Finding(
-                    subject=f"queue:{row['queue']}",
+                    subject=_about("queue", row["queue"]),
                     value=row["dead_count"] / samples,
                     samples=samples,
                     detail=f"{row['dead_count']} of {samples} jobs of the queue {row['queue']} died",
@@ -94,7 +100,7 @@ async def loops(asked: Asked) -> Sequence[Finding]:
     )
     return [
         Finding(
-            subject=f"loop:{row['loop']} node:{row['node']}"[:200],
+            subject=_about("loop", f"{row['loop']} node:{row['node']}"),
             value=row["intervals"],
             detail=f"the {row['loop']} loop of the node {row['node']} made no pass for {row['seconds']:.0f} s",
         )
@@ -119,7 +125,7 @@ async def left_kinds(asked: Asked) -> Sequence[Finding]:
     )
     return [
         Finding(
-            subject=f"kind:{row['kind']}",
+            subject=_about("kind", row["kind"]),
             value=row["due_count"],
             detail=f"{row['due_count']} jobs of the kind {row['kind']} are due",
         )
@@ -132,7 +138,7 @@ async def breakers(asked: Asked) -> Sequence[Finding]:
     rows = await _store(asked).ask_breakers(asked.session, after=after, limit=asked.limit)
     return [
         Finding(
-            subject=f"destination:{row['destination']}"[:200],
+            subject=_about("destination", row["destination"]),
             value=1,
             detail=f"{row['destination']} does not answer as it should",
         )
@@ -144,7 +150,7 @@ async def held_queues(asked: Asked) -> Sequence[Finding]:
     rows = await _store(asked).ask_held(asked.session, limit=asked.limit - 1)
     return [
         Finding(
-            subject=f"queue:{row['queue']}",
+            subject=_about("queue", row["queue"]),
             value=row["node_count"],
             detail=f"{row['node_count']} nodes cannot serve the queue {row['queue']}: {row['reason']}",
         )
@@ -171,7 +177,7 @@ async def clocks(asked: Asked) -> Sequence[Finding]:
     rows = await _store(asked).ask_clocks(asked.session, limit=asked.limit - 1)
     return [
         Finding(
-            subject=f"node:{row['node']}",
+            subject=_about("node", row["node"]),
             value=abs(row["seconds"]),
             detail=f"the clock of the node {row['node']} is {row['seconds']:+.0f} s from the database's",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID
 
 from timebell.db.pool import Session
-from timebell.errors import ConfigurationError, InvalidInput
+from timebell.errors import ConfigurationError
 from timebell.kernel.models import NAME_MAX, check_name
 from timebell.rules.alerting import Bounds
 
@@ -139,7 +139,7 @@ def check_subject(subject: object) -> None:
 
 
 def shortened(detail: str) -> str:
-    """What is too long to be told is cut, since an alert must not fail over its own words."""
-    if "\0" in detail:
-        raise InvalidInput("must not contain a NUL character", field="detail")
+    """What is too long to be told is cut, and what cannot be stored is left out: an alert must not fail over its own
+    words, many of which are those of others."""
+    detail = detail.replace("\0", "").encode("utf-8", "replace").decode()
     return detail if len(detail) <= DETAIL_MAX else f"{detail[: DETAIL_MAX - 1]}…"
