@@ -14,7 +14,8 @@ from tests.apps.marketplace.insurance_support import insure, invalidate, midnigh
 from tests.apps.marketplace.support import DAY, HOUR, SECOND, Market
 from tests.apps.marketplace.weekly_support import events_of, sent
 from timebell.apps.marketplace.insurance import monitoring
-from timebell.apps.marketplace.insurance.service import MONITOR
+from timebell.apps.marketplace.insurance.service import MONITOR, Policies
+from timebell.apps.marketplace.models import By
 from timebell.errors import InvalidInput
 from timebell.notify import Notify
 
@@ -202,7 +203,11 @@ async def test_what_cannot_be_told_keeps_nothing_from_ending(
 
 @pytest.mark.req("J-4.1")
 async def test_of_several_who_add_the_first_one_makes_the_schedule(market: Market) -> None:
-    await asyncio.gather(*(insure(market, EXPIRES, side=side) for side in ("lender", "borrower")))
+    async def begin() -> None:
+        async with market.bench.bell.transaction() as tx:
+            await Policies(market.bench.bell, market.notify).watch(tx, by=By())
+
+    await asyncio.gather(*(begin() for _ in range(8)))
     rows = await market.rows("SELECT timezone, recurrence, start_local, catch_up FROM timebell.schedules")
     assert [(row["timezone"], row["recurrence"], row["start_local"].isoformat()) for row in rows] == [
         ("UTC", "FREQ=DAILY", "2027-03-02T00:00:00")

@@ -59,7 +59,7 @@ class Policies:
         said = {"company_id": str(company_id), "type": type}
         await self._record(tx, "added", policy, by, {**said, "after": _terms(policy)})
         await self._resume(tx, policy, by)
-        await self._watch(tx, by)
+        await self.watch(tx, by=by)
         return policy
 
     async def get(self, tx: Transaction, id: UUID, *, by: By) -> Policy:
@@ -138,7 +138,7 @@ class Policies:
             job = self._stopping.resume_job(policy.company_id, policy.type, by)
             await self._bell.enqueue_many(tx, [job])
 
-    async def _watch(self, tx: Transaction, by: By) -> None:
+    async def watch(self, tx: Transaction, *, by: By) -> None:
         """The tenant has its daily run, from the first insurance on."""
         if await self._store.has_monitor(tx):
             return
