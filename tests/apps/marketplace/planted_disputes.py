@@ -15,6 +15,7 @@ _RETRY = "tests/apps/marketplace/test_payment_retry.py"
 _FILED = (f"{_DISPUTES}::test_a_dispute_is_filed_with_its_timer",)
 _REPORT = (f"{_DISPUTES}::test_a_report_pauses_until_it_is_closed",)
 _CANCELLED = (f"{_TIMEOUT}::test_what_is_to_come_is_cancelled_and_what_is_kept_is_frozen",)
+_EARLY = (f"{_TIMEOUT}::test_a_timer_that_somebody_hastened_waits",)
 _LATER = (f"{_TIMEOUT}::test_what_is_paid_for_later_is_kept_as_far_as_it_was_due",)
 _TWO = (f"{_TIMEOUT}::test_of_two_disputes_the_first_cancels_and_both_tell",)
 _BROKEN = (f"{_TIMEOUT}::test_a_shift_that_cannot_be_cancelled_keeps_none_of_the_others",)
@@ -134,6 +135,14 @@ DISPUTES = [
         tests=_CANCELLED,
     ),
     Planted(
+        name="timeouts-come-early",
+        file=f"{_ROOM}/timing.py",
+        old="        if now < dispute.timeout_expiration_time:\n",
+        new="        if now > dispute.timeout_expiration_time:\n",
+        why="Whoever has a job run at once would cancel shifts that are still to be worked.",
+        tests=_EARLY,
+    ),
+    Planted(
         name="timeouts-keep-nothing",
         file=f"{_ROOM}/timing.py",
         old="        kept = await self._ledger.penalize(tx, booking, due, dispute.id)\n",
@@ -164,6 +173,7 @@ DISPUTES = [
         new="        if True:\n            await self._note(",
         why="Whoever goes on with what is left would tell everybody again.",
         tests=_BROKEN,
+        survives="The statement notes it once, and the key of the message tells each person once.",
     ),
     Planted(
         name="timeouts-give-up-silently",

@@ -22,6 +22,7 @@ from tests.apps.marketplace.dispute_support import (
 )
 from tests.apps.marketplace.money import Purse
 from tests.apps.marketplace.shift_support import (
+    END,
     PHONES,
     balance,
     became,
@@ -195,6 +196,17 @@ async def test_a_dispute_whose_timer_was_lost_times_out_within_the_hour(market: 
     assert len(sent(market, UNRESOLVED)) == 6
 
 
+async def test_a_timer_that_somebody_hastened_waits(market: Market) -> None:
+    row, _ = await contested(market)
+    await market.rows(
+        "UPDATE timebell.jobs SET run_at = $2, due_at = $2 WHERE kind = $1", TIME_OUT, market.clock.now
+    )
+    await market.pass_until(TIMED_OUT - MINUTE)
+    assert await market.events(f"dispute:{row['id']}") == ["dispute.filed"]
+    await market.pass_until(TIMED_OUT)
+    assert await market.events(f"dispute:{row['id']}") == ["dispute.filed", "dispute.timed_out"]
+
+
 @pytest.mark.req("J-8.14")
 async def test_a_shift_that_cannot_be_cancelled_keeps_none_of_the_others(
     market: Market, caplog: pytest.LogCaptureFixture
@@ -242,6 +254,38 @@ async def test_on_wednesday_nothing_is_charged_while_it_is_open(market: Market) 
     assert (await statuses(market, row["booking_id"]))[1:] == ["Cancelled"] * 3
 
 
+async def pay(market: Market, booking: str, ids: list[str]) -> None:
+    """The provider reports that shifts are paid for, as they are by now."""
+    purse = Purse(market, UUID(booking), [UUID(id) for id in ids])
+    payment = replace(await purse.payment(*range(len(ids)), status="Pending"), status="Pending")
+    assert payment.provider_intent_id is not None
+    async with market.bench.bell.transaction() as tx:
+        held = await purse.booking(tx)
+        await Applying(market.bench.bell).succeed(tx, held, payment, payment.provider_intent_id, by=By())
+
+
+@pytest.mark.req("X-J62")
+async def test_what_the_lender_has_already_is_asked_back(market: Market) -> None:
+    """The tenant pays for a whole week at once, so that nothing is left to freeze."""
+    done(await market.ask(None, "PATCH", "settings", {"payout_trigger": "webhook"}))
+    id = await submitted(market, *DAYS, end_date="2027-03-07")
+    booking = (await read(market, id))["booking_id"]
+    ids = [one["id"] for one in await market.shifts(booking)]
+    await pay(market, booking, ids)
+    await market.pass_until(END + MINUTE)
+    row = await disputed(market, id)
+    assert row["frozen"] == 0
+    await market.pass_until(TIMED_OUT + 2 * MINUTE)
+    assert await statuses(market, booking) == ["Disputed", "Cancelled", "Cancelled"]
+    money = await whole(market, booking)
+    assert (money.released, money.frozen, money.refunded) == (3 * AMOUNT, 0, 0)
+    for cancelled in ids[1:]:
+        assert "payout.reversal_requested" in await market.events(f"time_log:{cancelled}")
+    assert (await resolved(market, row["id"], "Settled"))["settlement"] == {"lender": 0, "borrower": 0}
+    await market.pass_until(TIMED_OUT + 3 * MINUTE)
+    assert await whole(market, booking) == money
+
+
 @pytest.mark.req("J-8.8")
 async def test_what_is_paid_for_later_is_kept_as_far_as_it_was_due(market: Market) -> None:
     """The money of a shift was on its way when the shift was cancelled."""
@@ -250,13 +294,7 @@ async def test_what_is_paid_for_later_is_kept_as_far_as_it_was_due(market: Marke
     ids = [one["id"] for one in await market.shifts(row["booking_id"])]
     await market.pass_until(TIMED_OUT + MINUTE)
     assert (await whole(market, row["booking_id"])).charged == 0
-    purse = Purse(market, UUID(row["booking_id"]), [UUID(one) for one in ids])
-    payment = await purse.payment(0, 1, 2, status="Pending")
-    async with market.bench.bell.transaction() as tx:
-        booking = await purse.booking(tx)
-        late = replace(payment, status="Pending")
-        assert payment.provider_intent_id is not None
-        await Applying(market.bench.bell).succeed(tx, booking, late, payment.provider_intent_id, by=By())
+    await pay(market, row["booking_id"], ids)
     await market.pass_until(TIMED_OUT + 2 * MINUTE)
     money = [await balance(market, one) for one in ids]
     assert [one.frozen for one in money] == [AMOUNT, HALF, 0]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.apps.marketplace.dispute_support import resolve, resolved, retries
 from tests.apps.marketplace.shift_support import disputed, read, submitted
-from tests.apps.marketplace.support import AMOUNT, DAY, HOUR, SECOND, Json, Market, done, local, shift
+from tests.apps.marketplace.support import AMOUNT, DAY, HOUR, MINUTE, SECOND, Json, Market, done, local, shift
 from tests.apps.marketplace.weekly_support import (
     CUTOFF,
     PERIOD,
@@ -26,7 +26,11 @@ from tests.apps.marketplace.weekly_support import (
     with_bank,
 )
 from timebell.apps.marketplace import APP
+from timebell.apps.marketplace.disputes.service import TIME_OUT
 from timebell.apps.marketplace.disputes.standing import RETRY_PAYMENT, RETRY_QUEUE
+from timebell.apps.marketplace.disputes.timing import TELL_UNRESOLVED
+from timebell.apps.marketplace.payments.payouts import PAY_OUT
+from timebell.kernel import Handler
 
 FAILED = "Action Required: payment for booking"
 # Of the week that begins with the market one day is worked; the next has two shifts.
@@ -241,6 +245,19 @@ async def test_a_report_that_paused_a_booking_has_it_charged_when_it_is_closed(m
 def test_ten_payments_begin_each_second() -> None:
     (queue,) = [queue for queue in APP.queues if queue.name == RETRY_QUEUE]
     assert (queue.rate, queue.burst) == (10, 1)
+
+
+@pytest.mark.req("X-J45", "J-9.10")
+def test_how_often_something_is_tried() -> None:
+    """The pauses are any part of what the curve says, so that those who failed together do not come together."""
+    for kind, tries in ((RETRY_PAYMENT, 4), (TIME_OUT, 6), (TELL_UNRESOLVED, 6), (PAY_OUT, 6)):
+        handler = APP.handlers[kind]
+        assert isinstance(handler, Handler)
+        policy = handler.retry
+        assert policy is not None
+        assert policy.max_attempts == tries
+        assert (policy.base, policy.factor, policy.ceiling) == (30 * SECOND, 2.0, 15 * MINUTE)
+        assert policy.jitter == "full"
 
 
 async def at_once(market: Market, booking: str) -> None:

@@ -32,6 +32,8 @@ async def time_out_dispute(job: Job) -> Outcome:
     timed_out = await timing.time_out(job.tx, id, by=_by(job))
     if timed_out is None:
         return _BUSY
+    if timed_out.not_before is not None:
+        return Snooze(until=timed_out.not_before, reason="there is time to resolve it")
     if not timed_out.failed:
         return Done()
     error = f"{len(timed_out.failed)} shifts could not be cancelled"

@@ -69,10 +69,12 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedOut:
-    """What became of the shifts to come of a booking whose dispute nobody resolved in time."""
+    """What became of the shifts to come of a booking whose dispute nobody resolved in time. `not_before`: it has time
+    until then."""
 
     cancelled: Sequence[UUID] = ()
     failed: Sequence[UUID] = ()
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

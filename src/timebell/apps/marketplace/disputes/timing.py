@@ -65,6 +65,8 @@ class Timing:
         if not times_out(dispute, booking):
             return TimedOut()
         now = await self._shifts.read_clock(tx)
+        if now < dispute.timeout_expiration_time:
+            return TimedOut(not_before=dispute.timeout_expiration_time)
         ended = await self._ending.cancel_each(tx, booking, cancel_from=now + _LATER, reason=REASON, by=by)
         cancelled = [shift.id for shift in ended.cancelled]
         if ended.failed and not cancelled:
