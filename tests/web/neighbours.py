@@ -59,6 +59,8 @@ _ONE_OF_A_TENANT = {
     "simulator_settings",
     "weekly_cycles",
     "token_cleanings",
+    "search_settings",
+    "digest_cycles",
     "sweeps",
 }
 _CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|pg_advisory\w*|pg_logical_emit_message)\b")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.apps.marketplace.planted_money import MONEY
+from tests.apps.marketplace.planted_searches import SEARCHES
 from tests.apps.marketplace.planted_shifts import SHIFTS
 from tests.apps.marketplace.planted_staffing import STAFFING
 from tests.apps.marketplace.planted_tokens import TOKENS
 from tests.apps.marketplace.planted_weekly import WEEKLY
 
-PLANTED = [*MONEY, *SHIFTS, *STAFFING, *TOKENS, *WEEKLY]
+PLANTED = [*MONEY, *SEARCHES, *SHIFTS, *STAFFING, *TOKENS, *WEEKLY]

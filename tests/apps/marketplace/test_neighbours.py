@@ -45,6 +45,8 @@ TOLD_APART = {
     "payout_lines": "amount = 1",
     "simulator_calls": "outcome = 'twin'",
     "simulator_movements": "state = 'declined'",
+    "saved_searches": "criteria = '{}', channels = '{sms}', zero_streak = 9",
+    "search_settings": "alerts_per_hour = 1",
     "magic_link_tokens": "user_id = gen_random_uuid()",
     "marketplace_settings": "payout_trigger = 'verification', max_extensions = 9",
 }
@@ -59,6 +61,7 @@ SETTLED = (
         "ledger_entries",
     ),
     *("payouts", "payout_lines", "simulator_movements", "simulator_calls", "magic_link_tokens"),
+    "saved_searches",
 )
 
 
@@ -121,6 +124,9 @@ class Furnishing:
         await self.made(f"{BASE}/time-logs/{ids['friday']}/clock-in", None, person="wim")
         report = {"time_log_id": ids["friday"], "option": "A", "description": "A fall"}
         ids["incident"] = (await self.made(f"{BASE}/incidents", report, person="sue"))["id"]
+        looked_for = {"criteria": {"trade": "carpenter"}, "channels": ["email"]}
+        ids["search"] = (await self.made(f"{BASE}/saved-searches", looked_for, person="bea"))["id"]
+        await self.made(f"{BASE}/search-settings", {"alerts_per_hour": 5}, "PATCH")
         for name in ("bea", "wanda"):
             await self.made(f"{BASE}/magic-links", {"recipient_id": ids[name], "minutes": 1_440})
 
@@ -159,6 +165,7 @@ def paths_of(ids: Mapping[str, str], company: str = "borrower") -> dict[str, dic
         "time-logs": ids["friday"],
         "disputes": ids["dispute"],
         "incidents": ids["incident"],
+        "saved-searches": ids["search"],
     }
     return {
         route.path: {"id": named[route.path.split("/")[3]], "recipient_id": ids["bea"]}
@@ -205,8 +212,9 @@ async def test_no_read_looks_at_the_rows_of_others(
                 actor=ids[name or "bea"],
                 acts_always=name is not None,
             )
-            # Of a project only those know who borrow.
-            hidden = () if company == "borrower" else (f"{BASE}/projects/{{id}}",)
+            # Of a project only those know who borrow, and of a search its user.
+            others = (f"{BASE}/projects/{{id}}", f"{BASE}/saved-searches/{{id}}")
+            hidden = () if company == "borrower" else others
             await reading.all([route for route in routes_of(APP) if route.path not in hidden])
             assert reading.too_far == []
             assert reading.count > 60
@@ -268,6 +276,9 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("PUT", f"{worker}/state", {"state": "Unlisted"}, ids["lea"]),
         ("POST", f"{BASE}/bookings", order(ids, 6), ids["bea"]),
         ("PATCH", f"{BASE}/settings", {"max_extensions": 3}, None),
+        ("PATCH", f"{BASE}/search-settings", {"alerts_per_hour": 3}, None),
+        ("POST", f"{BASE}/saved-searches", {"criteria": {"trade": "roofer"}}, ids["bea"]),
+        ("PATCH", f"{BASE}/saved-searches/{ids['search']}", {"instant": False}, ids["bea"]),
         ("POST", f"{friday}/draft", {}, ids["wim"]),
         ("POST", f"{friday}/submit", {}, ids["wim"]),
         ("POST", f"{friday}/edit", {"start": "2027-03-05T08:30:00Z", "reason": "He was early"}, ids["sue"]),
@@ -281,6 +292,7 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
         ("POST", f"{BASE}/magic-links", {"recipient_id": ids["bea"], "minutes": 30}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
+        ("DELETE", f"{BASE}/saved-searches/{ids['search']}", None, ids["bea"]),
         ("DELETE", f"/v1/recipients/{ids['wanda']}", None, None),
         ("DELETE", f"/v1/recipients/{ids['wim']}", None, None),
     ]
@@ -341,6 +353,7 @@ async def test_what_another_tenant_has_is_not_there(
     """With the wall in the database, and by the statements alone."""
     async with open_sandbox(marketplace_database, apps=(APP,), has_wall=has_wall) as site:
         ids = await furnish(site)
+        mine = (await site.post("/v1/recipients", {"name": "Mine"}, key="admin")).json()["id"]
         asked = 0
         for route in routes_of(APP):
             if "{id}" not in route.path:
@@ -348,7 +361,8 @@ async def test_what_another_tenant_has_is_not_there(
             path = route.path.format(**paths_of(ids)[route.path])
             once = {"idempotency-key": f"stranger-{asked}"} if route.method != "GET" else {}
             body = None if route.body is None or route.example is None else dict(route.example)
-            refused = await site.ask(route.method, path, key="admin", headers=once, json=body)
+            actor = mine if route.acts_for == "recipient" else None
+            refused = await site.ask(route.method, path, key="admin", actor=actor, headers=once, json=body)
             problem(refused, 404, "not_found")
             asked += 1
         assert asked >= 11

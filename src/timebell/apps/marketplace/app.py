@@ -10,17 +10,26 @@ from timebell.apps.marketplace import people
 from timebell.apps.marketplace.payments import parts as money_parts
 from timebell.apps.marketplace.payments import weekly_parts
 from timebell.apps.marketplace.payments.building import opened
-from timebell.apps.marketplace.payments.pruning import prune
+from timebell.apps.marketplace.payments.pruning import prune as prune_payments
+from timebell.apps.marketplace.searches import parts as search_parts
+from timebell.apps.marketplace.searches.pruning import prune as prune_searches
 from timebell.apps.marketplace.shifts import parts as shift_parts
 from timebell.apps.marketplace.texts import ship
 from timebell.apps.marketplace.tokens import parts as token_parts
-from timebell.kernel import App, Queue
+from timebell.kernel import App, Queue, Timebell
 
 QUEUE: Final = "marketplace"
 
 # Each room says in its `parts` what it brings, as far as it has them: HANDLERS, QUEUES, GUARDS, CONTEXTS, MEASURES and
 # GAUGES.
-_PARTS: Final[tuple[ModuleType, ...]] = (money_parts, weekly_parts, shift_parts, token_parts, people)
+_PARTS: Final[tuple[ModuleType, ...]] = (
+    money_parts,
+    weekly_parts,
+    shift_parts,
+    search_parts,
+    token_parts,
+    people,
+)
 
 
 def _mapped(name: str) -> dict[str, Any]:
@@ -29,6 +38,11 @@ def _mapped(name: str) -> dict[str, Any]:
 
 def _listed(name: str) -> list[Any]:
     return list(chain.from_iterable(getattr(part, name, ()) for part in _PARTS))
+
+
+async def _prune(bell: Timebell, limit: int) -> int:
+    """Whatever any room wants gone."""
+    return await prune_payments(bell, limit) + await prune_searches(bell, limit)
 
 
 def _ours(_: str) -> str:
@@ -46,7 +60,7 @@ APP = App(
     routes="timebell.apps.marketplace.routes",
     commands="timebell.apps.marketplace.commands",
     refuses=dict.fromkeys(_mapped("HANDLERS"), _ours),
-    on_prune=prune,
+    on_prune=_prune,
     on_open=opened,
     measures=_listed("MEASURES"),
     gauges=_listed("GAUGES"),

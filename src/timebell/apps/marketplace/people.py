@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.searches.store import SearchStore
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
 from timebell.apps.marketplace.staffing.service import Bookings
@@ -25,6 +26,7 @@ async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     this very person something, and nobody is to wait for the other in a circle."""
     store = BookingStore(bell.clock)
     await store.delete_memberships(tx, person=person)
+    await SearchStore(bell.clock).delete_searches_of_person(tx, person=person)
     await TokenStore(bell.clock).delete_tokens_of_person(tx, person=person)
     worker_id = await store.erase_worker(tx, person=person)
     if worker_id is not None:

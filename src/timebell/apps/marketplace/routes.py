@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timebell.apps.marketplace.payments import money_routes, paying_routes
+from timebell.apps.marketplace.searches import routes as search_routes
 from timebell.apps.marketplace.shifts import routes as shift_routes
 from timebell.apps.marketplace.staffing import routes as staffing_routes
 from timebell.apps.marketplace.tokens import routes as token_routes
@@ -14,5 +15,6 @@ ROUTES: Final = (
     *shift_routes.ROUTES,
     *money_routes.ROUTES,
     *paying_routes.ROUTES,
+    *search_routes.ROUTES,
     *token_routes.ROUTES,
 )
