@@ -59,6 +59,8 @@ _ONE_OF_A_TENANT = {
     "simulator_settings",
     "weekly_cycles",
     "token_cleanings",
+    "search_settings",
+    "digest_cycles",
     "sweeps",
     "insurance_monitors",
 }

@@ -176,9 +176,9 @@ STAFFING = [
     ),
     Planted(
         name="staffing-search-finds-who-is-taken",
-        file="apps/marketplace/staffing/sql/search_workers.sql",
-        old="(:since::timestamptz IS NULL OR NOT EXISTS",
-        new="(true OR NOT EXISTS",
+        file="apps/marketplace/migrations/0007_expand_searches.sql",
+        old="RETURN p_since IS NULL OR NOT EXISTS",
+        new="RETURN true OR NOT EXISTS",
         why="Whoever searches would find people whom nobody can book.",
         tests=_WORKERS,
     ),

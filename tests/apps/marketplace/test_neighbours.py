@@ -49,6 +49,8 @@ TOLD_APART = {
     "payout_lines": "amount = 1",
     "simulator_calls": "outcome = 'twin'",
     "simulator_movements": "state = 'declined'",
+    "saved_searches": "criteria = '{}', channels = '{sms}', zero_streak = 9",
+    "search_settings": "alerts_per_hour = 1",
     "magic_link_tokens": "user_id = gen_random_uuid()",
     "marketplace_settings": "payout_trigger = 'verification', max_extensions = 9",
     "insurance_policies": "expiration_date = '2030-01-01'",
@@ -66,7 +68,7 @@ SETTLED = (
         "ledger_entries",
     ),
     *("payouts", "payout_lines", "simulator_movements", "simulator_calls", "magic_link_tokens"),
-    *("insurance_policies", "insurance_warnings", "insurance_stops"),
+    *("insurance_policies", "insurance_warnings", "insurance_stops", "saved_searches"),
 )
 
 
@@ -134,6 +136,9 @@ class Furnishing:
         disputed = {"time_log_id": ids["thursday"], "option": "A", "reason": "Nobody was there"}
         ids["dispute"] = (await self.made(f"{BASE}/disputes", disputed, person="sue"))["id"]
         await self.made(f"{BASE}/policies/{ids['policy']}/invalidate", {}, person="lea")
+        looked_for = {"criteria": {"trade": "carpenter"}, "channels": ["email"]}
+        ids["search"] = (await self.made(f"{BASE}/saved-searches", looked_for, person="bea"))["id"]
+        await self.made(f"{BASE}/search-settings", {"alerts_per_hour": 5}, "PATCH")
         for name in ("bea", "wanda"):
             await self.made(f"{BASE}/magic-links", {"recipient_id": ids[name], "minutes": 1_440})
 
@@ -173,6 +178,7 @@ def paths_of(ids: Mapping[str, str], company: str = "borrower") -> dict[str, dic
         "disputes": ids["dispute"],
         "incidents": ids["incident"],
         "policies": ids["policy" if company == "lender" else "ending"],
+        "saved-searches": ids["search"],
     }
     return {
         route.path: {"id": named[route.path.split("/")[3]], "recipient_id": ids["bea"]}
@@ -220,8 +226,9 @@ async def test_no_read_looks_at_the_rows_of_others(
                 actor=ids[name or "bea"],
                 acts_always=name is not None,
             )
-            # Of a project only those know who borrow, and of an insurance nobody who is lent.
-            hidden = [] if company == "borrower" else [f"{BASE}/projects/{{id}}"]
+            # Of a project only those know who borrow, of an insurance nobody who is lent, and of a search its user.
+            others = [f"{BASE}/projects/{{id}}", f"{BASE}/saved-searches/{{id}}"]
+            hidden = [] if company == "borrower" else others
             hidden += [f"{BASE}/policies/{{id}}"] if name == "wim" else []
             await reading.all([route for route in routes_of(APP) if route.path not in hidden])
             assert reading.too_far == []
@@ -284,6 +291,9 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("PUT", f"{worker}/state", {"state": "Unlisted"}, ids["lea"]),
         ("POST", f"{BASE}/bookings", order(ids, 6), ids["bea"]),
         ("PATCH", f"{BASE}/settings", {"max_extensions": 3}, None),
+        ("PATCH", f"{BASE}/search-settings", {"alerts_per_hour": 3}, None),
+        ("POST", f"{BASE}/saved-searches", {"criteria": {"trade": "roofer"}}, ids["bea"]),
+        ("PATCH", f"{BASE}/saved-searches/{ids['search']}", {"instant": False}, ids["bea"]),
         ("POST", f"{friday}/draft", {}, ids["wim"]),
         ("POST", f"{friday}/submit", {}, ids["wim"]),
         ("POST", f"{friday}/edit", {"start": "2027-03-05T08:30:00Z", "reason": "He was early"}, ids["sue"]),
@@ -301,6 +311,7 @@ def changes_of(ids: Mapping[str, str]) -> list[Change]:
         ("PUT", f"{BASE}/simulator", {"outcome": "decline"}, None),
         ("POST", f"{BASE}/magic-links", {"recipient_id": ids["bea"], "minutes": 30}, None),
         ("POST", "/v1/clock/advance", {"by": "P7D"}, None),
+        ("DELETE", f"{BASE}/saved-searches/{ids['search']}", None, ids["bea"]),
         ("DELETE", f"/v1/recipients/{ids['wanda']}", None, None),
         ("DELETE", f"/v1/recipients/{ids['wim']}", None, None),
     ]
@@ -361,6 +372,7 @@ async def test_what_another_tenant_has_is_not_there(
     """With the wall in the database, and by the statements alone."""
     async with open_sandbox(marketplace_database, apps=(APP,), has_wall=has_wall) as site:
         ids = await furnish(site)
+        mine = (await site.post("/v1/recipients", {"name": "Mine"}, key="admin")).json()["id"]
         asked = 0
         for route in routes_of(APP):
             if "{id}" not in route.path:
@@ -368,7 +380,8 @@ async def test_what_another_tenant_has_is_not_there(
             path = route.path.format(**paths_of(ids)[route.path])
             once = {"idempotency-key": f"stranger-{asked}"} if route.method != "GET" else {}
             body = None if route.body is None or route.example is None else dict(route.example)
-            refused = await site.ask(route.method, path, key="admin", headers=once, json=body)
+            actor = mine if route.acts_for == "recipient" else None
+            refused = await site.ask(route.method, path, key="admin", actor=actor, headers=once, json=body)
             problem(refused, 404, "not_found")
             asked += 1
         assert asked >= 11

@@ -151,7 +151,9 @@ async def approval(race: Race, id: str, at: int) -> str:
         assert (money.frozen, money.held, money.released) == (AMOUNT, 0, 0), (at, money)
         assert APPROVED not in race.phone.late
         # One that nobody resolves would cancel the shifts of the rounds to come.
-        done(await market.ask(None, "POST", f"disputes/{answer.json()['id']}/resolve", {"status": "Resolved"}))
+        done(
+            await market.ask(None, "POST", f"disputes/{answer.json()['id']}/resolve", {"status": "Resolved"})
+        )
         return "disputed"
     assert answer.status_code == 409, answer.text
     assert (row["status"], row["verified_by"], is_open, approved) == ("Verified", "auto", 0, 1), (at, row)

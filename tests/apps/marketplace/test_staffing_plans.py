@@ -64,7 +64,7 @@ def literal(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, list):
-        return "'{" + ",".join(map(str, value)) + "}'"
+        return "'{" + ",".join(f'"{one}"' for one in value) + "}'"
     text = value.isoformat() if isinstance(value, datetime) else str(value)
     return text if isinstance(value, int) else f"'{text}'"
 

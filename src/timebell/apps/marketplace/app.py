@@ -12,6 +12,7 @@ from timebell.apps.marketplace.insurance import parts as insurance_parts
 from timebell.apps.marketplace.payments import parts as money_parts
 from timebell.apps.marketplace.payments import weekly_parts
 from timebell.apps.marketplace.payments.building import opened
+from timebell.apps.marketplace.searches import parts as search_parts
 from timebell.apps.marketplace.shifts import parts as shift_parts
 from timebell.apps.marketplace.texts import ship
 from timebell.apps.marketplace.tokens import parts as token_parts
@@ -27,6 +28,7 @@ _PARTS: Final[tuple[ModuleType, ...]] = (
     shift_parts,
     dispute_parts,
     insurance_parts,
+    search_parts,
     token_parts,
     people,
 )

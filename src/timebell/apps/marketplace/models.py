@@ -8,6 +8,8 @@ from uuid import UUID
 
 PayoutTrigger = Literal["verification", "webhook"]
 SYSTEM: Final = "marketplace"
+# The job that finds out whose saved searches find somebody who was listed.
+MATCH_SEARCHES: Final = "marketplace.match_searches"
 # How often a tenant may allow that the time to verify a timesheet is extended, at most.
 EXTENSIONS_MAX: Final = 10
 # The longest notice that a policy may ask for.

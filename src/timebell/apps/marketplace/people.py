@@ -9,6 +9,7 @@ from uuid import UUID
 
 from timebell.apps.marketplace.insurance.store import PolicyStore
 from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.searches.store import SearchStore
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
 from timebell.apps.marketplace.staffing.service import Bookings
@@ -27,6 +28,7 @@ async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     store = BookingStore(bell.clock)
     await store.delete_memberships(tx, person=person)
     await PolicyStore(bell.clock).erase_warnings(tx, person=person)
+    await SearchStore(bell.clock).delete_searches_of_person(tx, person=person)
     await TokenStore(bell.clock).delete_tokens_of_person(tx, person=person)
     worker_id = await store.erase_worker(tx, person=person)
     if worker_id is not None:

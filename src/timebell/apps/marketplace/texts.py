@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from timebell.apps.marketplace.searches.texts import DRAFTS as SEARCH_DRAFTS
 from timebell.kernel import Timebell
 from timebell.notify import Notify, Route, Tell, TemplateDraft, Text, Variable
 
@@ -138,7 +139,7 @@ async def ship(bell: Timebell) -> None:
     """Have these be the texts of every tenant."""
     notify = Notify(bell)
     async with bell.transaction() as tx:
-        for draft in DRAFTS:
+        for draft in (*DRAFTS, *SEARCH_DRAFTS):
             await notify.templates.ship(tx, draft, is_locked=True)
 
 

@@ -100,6 +100,57 @@ class WorkerStateInput(Input):
     state: WorkerState
 
 
+class Criteria(Input):
+    """What a worker has to be. `zip` is exact and `zip_prefix` is how it begins; of `skills` all are needed; from
+    `available_from` to `available_to`, both inclusive, by the clock of `timezone`, nobody has booked them."""
+
+    trade: Trade | None = None
+    zip: Zip | None = None
+    zip_prefix: Zip | None = None
+    skills: Skills = Field(default_factory=list)
+    rate_max: Amount | None = None
+    available_from: Day | None = None
+    available_to: Day | None = None
+    timezone: Zone = "UTC"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Criteria:
+        check_criteria(self.zip, self.zip_prefix, self.available_from, self.available_to)
+        return self
+
+    def wanted(self, *, state: WorkerState = "Listed", company_id: UUID | None = None) -> WorkerFilter:
+        """The same for a search and for whoever is told about it."""
+        since = before = None
+        if self.available_from is not None and self.available_to is not None:
+            since = first_instant(self.available_from, self.timezone)
+            before = first_instant(self.available_to + timedelta(days=1), self.timezone)
+        zip_from = self.zip or self.zip_prefix
+        end = _ZIP_NEXT if self.zip else _ZIP_END
+        return WorkerFilter(
+            state=state,
+            trade=self.trade,
+            company_id=company_id,
+            zip_from=zip_from,
+            zip_to=None if zip_from is None else zip_from + end,
+            skills=self.skills,
+            rate_max=self.rate_max,
+            since=since,
+            before=before,
+        )
+
+
+def check_criteria(
+    zip: str | None, zip_prefix: str | None, available_from: date | None, available_to: date | None
+) -> None:
+    """What cannot be asked together."""
+    if zip is not None and zip_prefix is not None:
+        raise ValueError("zip and zip_prefix exclude each other; give one of them")
+    if (available_from is None) != (available_to is None):
+        raise ValueError("available_from and available_to belong together; give both")
+    if available_from and available_to and available_to < available_from:
+        raise ValueError("available_to must be available_from or later")
+
+
 class WorkersQuery(PageQuery):
     """The search. `zip` is exact and `zip_prefix` is how it begins; `skills` are all needed, with commas between them;
     from `available_from` to `available_to`, both inclusive, by the clock of `timezone`, nobody has booked them. Without
@@ -118,32 +169,22 @@ class WorkersQuery(PageQuery):
 
     @model_validator(mode="after")
     def _fits(self) -> WorkersQuery:
-        if self.zip is not None and self.zip_prefix is not None:
-            raise ValueError("zip and zip_prefix exclude each other; give one of them")
-        if (self.available_from is None) != (self.available_to is None):
-            raise ValueError("available_from and available_to belong together; give both")
-        if self.available_from and self.available_to and self.available_to < self.available_from:
-            raise ValueError("available_to must be available_from or later")
+        check_criteria(self.zip, self.zip_prefix, self.available_from, self.available_to)
         return self
 
     def wanted(self) -> WorkerFilter:
-        since = before = None
-        if self.available_from is not None and self.available_to is not None:
-            since = first_instant(self.available_from, self.timezone)
-            before = first_instant(self.available_to + timedelta(days=1), self.timezone)
-        zip_from = self.zip or self.zip_prefix
-        end = _ZIP_NEXT if self.zip else _ZIP_END
-        return WorkerFilter(
-            state=self.state,
+        """What is said in an address was checked there already."""
+        criteria = Criteria.model_construct(
             trade=self.trade,
-            company_id=self.company_id,
-            zip_from=zip_from,
-            zip_to=None if zip_from is None else zip_from + end,
+            zip=self.zip,
+            zip_prefix=self.zip_prefix,
             skills=[skill.strip() for skill in (self.skills or "").split(",") if skill.strip()],
             rate_max=self.rate_max,
-            since=since,
-            before=before,
+            available_from=self.available_from,
+            available_to=self.available_to,
+            timezone=self.timezone,
         )
+        return criteria.wanted(state=self.state, company_id=self.company_id)
 
 
 class CompanyRow(Output):

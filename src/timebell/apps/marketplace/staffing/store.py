@@ -185,6 +185,13 @@ class StaffingStore(Statements):
             tx.session, "update_worker", tenant=tx.tenant, id=id, **{**dict.fromkeys(names), **columns}
         )
 
+    async def read_listed_at(self, tx: Transaction, *, id: UUID) -> datetime:
+        """When somebody was listed last; they were."""
+        at: datetime = (await self._run(tx.session, "read_listed_at", tenant=tx.tenant, id=id))[0][
+            "listed_at"
+        ]
+        return at.astimezone(UTC)
+
     async def search_workers(
         self, tx: Transaction, wanted: WorkerFilter, *, after: UUID | None, limit: int
     ) -> Sequence[Row]:

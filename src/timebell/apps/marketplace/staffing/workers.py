@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.models import MATCH_SEARCHES, By
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.companies import Companies
 from timebell.apps.marketplace.staffing.models import Role, Worker, WorkerFilter
@@ -84,8 +84,23 @@ class Workers:
                 "after": {name: getattr(after, name) for name in changed},
             }
             event = "worker.state_changed" if "state" in changed else "worker.changed"
-            await self._record(tx, event, id, by, data)
+            recorded = await self._record(tx, event, id, by, data)
+            if "state" in changed and after.state == "Listed":
+                await self._tell_searches(tx, id, recorded, by)
         return after
+
+    async def _tell_searches(self, tx: Transaction, worker: UUID, event: UUID, by: By) -> None:
+        """Whoever is listed is looked for by a job, so that nobody waits for it who lists them."""
+        listed_at = await self._store.read_listed_at(tx, id=worker)
+        payload = {"worker_id": str(worker), "event": str(event), "listed_at": listed_at.isoformat()}
+        await self._bell.enqueue(
+            tx,
+            MATCH_SEARCHES,
+            payload,
+            key=f"listed:{event}",
+            subject=f"worker:{worker}",
+            correlation_id=by.correlation_id,
+        )
 
     async def search(
         self, tx: Transaction, wanted: WorkerFilter, *, by: By, limit: int, cursor: str | None
@@ -113,7 +128,7 @@ class Workers:
 
     async def _record(
         self, tx: Transaction, event: str, worker: UUID, by: By, data: Mapping[str, Any]
-    ) -> None:
-        await self._bell.record(
+    ) -> UUID:
+        return await self._bell.record(
             tx, event, data, subject=f"worker:{worker}", actor=by.name, correlation_id=by.correlation_id
         )

@@ -33,6 +33,9 @@ FROM (
     SELECT i.id, to_jsonb(i) || '{"is": "incident_report"}' FROM marketplace.incident_reports i
     WHERE i.tenant = :tenant::text AND i.reported_by = 'recipient:' || :person::uuid
     UNION ALL
+    SELECT s.id, to_jsonb(s) || '{"is": "saved_search"}' FROM marketplace.saved_searches s
+    WHERE s.tenant = :tenant::text AND s.user_id = :person::uuid
+    UNION ALL
     SELECT l.id, to_jsonb(l) - 'token_hash' || '{"is": "magic_link"}' FROM marketplace.magic_link_tokens l
     WHERE l.tenant = :tenant::text AND l.user_id = :person::uuid
 ) kept

@@ -7,9 +7,7 @@ WHERE w.tenant = :tenant::text AND w.state = 'Listed' AND w.trade = :trade::text
     AND (w.zip, w.id) > ((SELECT coalesce(max(a.zip), '') FROM marketplace.workers a
             WHERE a.tenant = :tenant::text AND a.id = :after::uuid),
         (SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000')))
-    AND (:rate_max::bigint IS NULL OR w.hourly_rate <= :rate_max::bigint)
-    AND w.skills @> :skills::text[]
-    AND (:since::timestamptz IS NULL OR NOT EXISTS (SELECT FROM marketplace.taken t
-        WHERE t.tenant = w.tenant AND t.worker_id = w.id
-            AND t.during && tstzrange(:since::timestamptz, :before::timestamptz)))
+    AND marketplace.fits(:trade::text, :zip_from::text, :zip_to::text, :skills::text[], :rate_max::bigint,
+        w.trade, w.zip, w.skills, w.hourly_rate)
+    AND marketplace.is_free(w.tenant, w.id, :since::timestamptz, :before::timestamptz)
 ORDER BY w.zip, w.id LIMIT :limit::integer + 1

@@ -1,0 +1,1 @@
+DELETE FROM marketplace.saved_searches WHERE tenant = :tenant::text AND user_id = :person::uuid

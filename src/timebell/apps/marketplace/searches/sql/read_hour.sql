@@ -1,0 +1,1 @@
+SELECT coalesce(:now::timestamptz, now()) AS now
