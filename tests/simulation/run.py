@@ -331,8 +331,8 @@ def _bug(error: BaseException) -> Violation:
 @contextmanager
 def _logging_bugs(bugs: list[BaseException]) -> Iterator[None]:
     """What the engine logs about all these faults is of no interest, but for what it did not expect itself."""
-    # A job that dies is what the scenes are full of.
-    expected = {"timebell.attempts", "timebell.worker"}
+    # A job that dies is what the scenes are full of, and so are alerts.
+    expected = {"timebell.attempts", "timebell.worker", "timebell.alerts"}
     # What apps tell of a connection that was cut under them, of a lock, and of nothing else.
     cut_off, passing = {name for part in parts() for name in part.logs}, (*PASSING_ERRORS, *SLOW_ERRORS)
 

@@ -14,6 +14,7 @@ from tests.simulation.parts import Part
 from timebell.apps.marketplace import APP
 from timebell.apps.marketplace.shifts import rules, sweeping
 
+_ROOMS = ("staffing", "shifts", "payments", "disputes", "insurance", "searches", "tokens")
 _SWEPT_EVERY = timedelta(hours=4)
 
 
@@ -30,7 +31,7 @@ def _stretched() -> Iterator[None]:
 PART = Part(
     # The texts are shipped once, by those who settle in.
     app=replace(APP, on_declare=None),
-    queries=tuple(f"timebell.apps.marketplace.{room}.sql" for room in ("staffing", "shifts", "payments")),
+    queries=tuple(f"timebell.apps.marketplace.{room}.sql" for room in _ROOMS),
     telling=(
         "lock_booking",
         "take_worker",
@@ -75,6 +76,7 @@ PART = Part(
         "marketplace.timesheet_pending": "pending verification",
         "marketplace.timesheet_urgent": "will auto-approve in 1 hour",
         "marketplace.auto_approved": "auto-approved after 4 hours",
+        "marketplace.dispute_unresolved": "unresolved after 3 hours",
     },
     plants="tests.apps.marketplace.simulation.plants",
     make=Market,
