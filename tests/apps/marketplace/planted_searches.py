@@ -76,7 +76,7 @@ SEARCHES = [
         old="        if match.id in recent:\n            continue\n",
         new="",
         why="Somebody who is listed again and again would be told of again and again.",
-        tests=_DAY,
+        tests=(*_RULES, *_DAY),
     ),
     Planted(
         name="searches-eleven-an-hour",

@@ -60,6 +60,16 @@ def test_whatever_finds_a_worker_lies_under_one_of_their_keys(
         assert lies_there == fits
 
 
+def test_under_which_keys_a_search_lies() -> None:
+    def keys(**asked: object) -> tuple[str, str, str]:
+        wanted = Criteria.model_validate(asked)
+        return keys_of(wanted.wanted(), is_exact=wanted.zip is not None)
+
+    assert keys() == ("", "", "")
+    assert keys(zip="101", trade="carpenter") == ("carpenter", "=101", "")
+    assert keys(zip_prefix="101", skills=["stairs", "roofs"]) == ("", "101", "roofs")
+
+
 def test_whoever_is_listed_has_few_keys() -> None:
     probes = probes_of("carpenter", "10115", ["roofs", "stairs", "roofs"])
     assert len(probes) == len(set(probes)) == 2 * 7 * 3
