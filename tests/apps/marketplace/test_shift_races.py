@@ -148,6 +148,10 @@ async def approval(race: Race, id: str, at: int) -> str:
         assert (row["status"], is_open) == ("Disputed", 1), (at, row)
         assert (money.frozen, money.held, money.released) == (AMOUNT, 0, 0), (at, money)
         assert APPROVED not in race.phone.late
+        # It would time out and cancel the shifts of the other rounds.
+        await market.rows(
+            "UPDATE marketplace.disputes SET status = 'Legal_Hold', resolved_at = dispute_filed_at"
+        )
         return "disputed"
     assert answer.status_code == 409, answer.text
     assert (row["status"], row["verified_by"], is_open, approved) == ("Verified", "auto", 0, 1), (at, row)
