@@ -106,7 +106,16 @@ async def test_the_index_of_the_source_is_there(market: Market) -> None:
     assert any("(tenant, company_id, is_active, expiration_date)" in row["indexdef"] for row in rows)
 
 
-@pytest.mark.req("J-4.15")
+async def open_alerts(market: Market) -> list[tuple[str, str]]:
+    """What is open after a look: the rule, and what it found."""
+    await market.bench.engine.watch.look()
+    rows = await market.rows(
+        "SELECT rule, detail FROM timebell.alerts WHERE app = 'marketplace' AND closed_at IS NULL ORDER BY rule"
+    )
+    return [(row["rule"], row["detail"].partition(";")[0]) for row in rows]
+
+
+@pytest.mark.req("J-4.15", "J-12.2")
 async def test_operators_see_what_ends_soon_and_what_the_run_has_left_undone(market: Market) -> None:
     for number, day in enumerate((date(2027, 3, 1), date(2027, 3, 4), date(2027, 3, 12), date(2027, 3, 25))):
         await insure(market, day, type=f"type {number}")
@@ -140,9 +149,14 @@ async def test_operators_see_what_ends_soon_and_what_the_run_has_left_undone(mar
             [("default", 2, date(2027, 3, 4))],
         ]
         assert await asked(("default", "")) == [[], []]
+        assert await open_alerts(market) == [
+            ("marketplace_insurance_expired", "1 insurances have ended, and work goes on"),
+            ("marketplace_insurance_unwarned", "2 insurances end soon, and nobody was warned"),
+        ]
         async with market.bench.bell.transaction() as tx:
             await market.bench.bell.resume(tx, "insurance-monitor")
         await market.bench.run_due()
         assert await asked() == [[], []]
+        assert await open_alerts(market) == []
     finally:
         await reader.close()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.disputes import handlers, retrying
+from timebell.apps.marketplace.disputes.alerting import ALERTS
 from timebell.apps.marketplace.disputes.service import DISPUTES, TIME_OUT, TIME_OUT_QUEUE
 from timebell.apps.marketplace.disputes.standing import RETRIES, RETRY_PAYMENT, RETRY_QUEUE, RETRY_RATE
 from timebell.apps.marketplace.disputes.timing import TELL_UNRESOLVED
@@ -13,6 +14,8 @@ from timebell.apps.marketplace.payments.building import destination_of
 from timebell.apps.marketplace.payments.payouts import MONEY
 from timebell.apps.marketplace.shifts.sweeping import SWEEP
 from timebell.kernel import Handler, Measure, Queue
+
+__all__ = ["ALERTS", "HANDLERS", "MEASURES", "QUEUES"]
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     TIME_OUT: Handler(run=handlers.time_out_dispute, mode="transactional", queue=TIME_OUT_QUEUE, retry=MONEY),

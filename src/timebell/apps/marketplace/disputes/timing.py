@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from timebell.apps.marketplace.disputes.alerting import DISPUTE_REVIEW
 from timebell.apps.marketplace.disputes.models import Dispute, TimedOut
 from timebell.apps.marketplace.disputes.rules import penalty_of, times_out
 from timebell.apps.marketplace.disputes.service import DISPUTES, TIME_OUT_QUEUE
@@ -25,7 +26,7 @@ from timebell.apps.marketplace.staffing.models import Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
 from timebell.apps.marketplace.texts import DISPUTE_UNRESOLVED, tells
-from timebell.kernel import Timebell, Transaction
+from timebell.kernel import Alerts, Timebell, Transaction
 from timebell.notify import Notify
 
 TELL_UNRESOLVED: Final = "marketplace.tell_unresolved"
@@ -39,6 +40,7 @@ class Timing:
 
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
+        self._alerts = Alerts(bell)
         self._bookings = Bookings(bell)
         self._ending = Ending(bell)
         self._ledger = Ledger(bell)
@@ -115,6 +117,8 @@ class Timing:
             reason="shifts could not be cancelled",
         )
         self._count(tx, "needs_review")
+        detail = f"{len(ids)} shifts of the booking {dispute.booking_id} could not be cancelled"
+        await self._alerts.open(tx, DISPUTE_REVIEW, subject=dispute.subject, detail=detail)
 
     async def _share_out(
         self,

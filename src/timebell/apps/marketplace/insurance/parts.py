@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.insurance import handlers
+from timebell.apps.marketplace.insurance.alerting import ALERTS
 from timebell.apps.marketplace.insurance.monitoring import WARNINGS, monitor_insurance
 from timebell.apps.marketplace.insurance.service import MONITOR, POLICIES
 from timebell.apps.marketplace.insurance.stopping import RESUME_WORK, STOP_WORK, STOPS
 from timebell.apps.marketplace.insurance.watching import GAUGES as SHOWN
 from timebell.kernel import Handler, Job, Measure, Queue, TableGauge
+
+__all__ = ["ALERTS", "GAUGES", "GUARDS", "HANDLERS", "MEASURES", "QUEUES"]
 
 INSURANCE_QUEUE: Final = "insurance-monitor"
 

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
 
+from timebell.apps.marketplace.insurance.alerting import UNPAID
 from timebell.apps.marketplace.insurance.models import Policy
 from timebell.apps.marketplace.insurance.rules import ZONES_APART, is_affected, utc_date
 from timebell.apps.marketplace.insurance.stop_store import NIL, StopStore
@@ -24,7 +25,7 @@ from timebell.apps.marketplace.staffing.rules import standing_of
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
 from timebell.errors import UnknownTimezone
-from timebell.kernel import Enqueue, Timebell, Transaction
+from timebell.kernel import Alerts, Enqueue, Timebell, Transaction
 
 STOP_WORK: Final = "marketplace.stop_work"
 RESUME_WORK: Final = "marketplace.resume_work"
@@ -50,6 +51,7 @@ class Stopping:
 
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
+        self._alerts = Alerts(bell)
         self._bookings = Bookings(bell)
         self._shifts = ShiftStore(bell.clock)
         self._settings = StaffingStore(bell.clock)
@@ -169,6 +171,8 @@ class Stopping:
             said = {"funded_period_end": booking.funded_period_end.isoformat(), "reason": "resumed unpaid"}
             await self._bookings.record(tx, booking, "staffing_booking.needs_review", by=by, data=said)
             self._count(tx, "resumed_unpaid")
+            detail = f"the booking {booking.id} is paid for until {said['funded_period_end']}"
+            await self._alerts.open(tx, UNPAID, subject=booking.subject, detail=detail)
 
     def _count(self, tx: Transaction, what: str) -> None:
         tx.after_commit.append(lambda: self._bell.tallies.add(STOPS, what))
