@@ -15,6 +15,8 @@ EVERYTHING = {"DELETE", "INSERT", "SELECT", "UPDATE"}
 GRANTED = {
     "agenda_done": EVERYTHING,
     "agendas": EVERYTHING,
+    "alert_rounds": EVERYTHING,
+    "alerts": EVERYTHING,
     "breakers": EVERYTHING,
     "dead_jobs": EVERYTHING,
     "events": READ_AND_ADD,

@@ -15,6 +15,7 @@ from timebell.testing.database import TestDatabase
 
 # What belongs to the installation and not to a tenant. A table that is added without one is added here with thought.
 SHARED = {
+    "timebell.alert_rounds",
     "timebell.breakers",
     "timebell.kinds",
     "timebell.node_deaths",

@@ -36,8 +36,16 @@ _FINDINGS_MAX = 200
 _PAGES_MAX = 5
 _NEWS_MAX = 100
 _STANDING_MAX = 5_000
-# Without the database no question can be answered, and it is no fault of theirs.
-_AWAY = (ConnectionError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+# Without the database no question can be answered, and it is no fault of theirs. What took too long is one of theirs.
+_AWAY = (
+    ConnectionError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+)
 # Somebody else's pass may have begun a little later than ours.
 _EARLY = 0.9
 
