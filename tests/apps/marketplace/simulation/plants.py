@@ -16,7 +16,6 @@ from timebell.apps.marketplace.payments.payouts import Payouts
 from timebell.apps.marketplace.shifts import guards, handlers, owing, rules, service
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.owing import Owing
-from timebell.apps.marketplace.shifts.rules import APPROVE
 from timebell.apps.marketplace.shifts.service import Shifts
 
 PLANTS: list[Plant] = []
@@ -76,7 +75,7 @@ def _not_waited_for() -> Planted:
     return answering_in(cutoff, "PaymentStore", "list_payments_of_period", failed)
 
 
-@_plant("a payment of which no report came is not looked up", "unsettled", "outside", days=1, slow=True)
+@_plant("a payment of which no report came is not looked up", "unsettled", "outside", days=3.5, slow=True)
 def _never_looked_up() -> Planted:
     async def begin(self: Any, tx: Any, job: Any) -> None:
         return None
@@ -101,10 +100,7 @@ def _approved_early() -> Planted:
 
 @_calmly("the clock approves nothing", "unapproved", days=1, slow=True)
 def _never_approved() -> Planted:
-    def without(due: Any, *_: Any) -> Any:
-        return replace(due, steps=tuple(step for step in due.steps if step.key != APPROVE))
-
-    return several(answering(owing, "owed", without), answering(handlers, "is_overdue", lambda *_: False))
+    return answering(service, "is_overdue", lambda *_: False)
 
 
 @_calmly("the ladder is climbed after a dispute", "hush", days=1, slow=True)
