@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,10 @@ from tests.apps.marketplace.search_support import (
     set_quiet,
     told,
 )
-from tests.apps.marketplace.support import DAY, HOUR, Market, done, local
+from tests.apps.marketplace.support import DAY, HOUR, Json, Market, done, local
 from tests.log_lines import kept_lines
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.searches.alerting import ALERTS
+from timebell.apps.marketplace.searches.alerting import SEARCH_ALERTS
 from timebell.apps.marketplace.searches.composing import Digests
 from timebell.apps.marketplace.searches.cycles import COMPOSE_DIGESTS, ENQUEUE_DIGESTS, DigestCycles
 
@@ -31,8 +32,8 @@ FIVE = local(2027, 3, 2, 5)
 BEA, BEN = "bea@example.org", "ben@example.org"
 
 
-async def only_digest(market: Market, who: str = "Bea", **terms: object) -> dict[str, object]:
-    return await save(market, who, instant=False, **terms)  # type: ignore[arg-type]
+async def only_digest(market: Market, who: str = "Bea", **terms: Any) -> Json:
+    return await save(market, who, instant=False, **terms)
 
 
 @pytest.mark.req("J-5.3", "X-J61", "J-5.12")
@@ -104,7 +105,7 @@ async def test_what_can_find_nobody_says_so(market: Market) -> None:
     await market.pass_until(FIVE)
     [(to, text)] = mails(market)
     assert (to, text.strip().splitlines()) == (BEA, ["no such trade, 00000", EMPTY])
-    assert market.bench.bell.tallies.counted[ALERTS]["digest", "empty"] == 1
+    assert market.bench.bell.tallies.counted[SEARCH_ALERTS]["digest", "empty"] == 1
     assert await market.value("SELECT count(*) FROM marketplace.alert_skips") == 0
 
 

@@ -34,7 +34,7 @@ FILL = """
         CASE n % 3 WHEN 0 THEN '' WHEN 1 THEN 'roofs' ELSE 'skill ' || n % 89 END,
         CASE WHEN n % 7 = 0 THEN 100 END) AS m (trade, zip, skill, rate)
 """
-ALERTS = """
+SEARCH_ALERTS = """
     INSERT INTO marketplace.search_alerts (tenant, search_id, worker_id, user_id, event, state, listed_at, alerted_at)
     SELECT tenant, id, $1, user_id, id, 'told', $2, $2 FROM marketplace.saved_searches
 """
@@ -85,7 +85,7 @@ async def test_whoever_is_listed_is_not_compared_with_every_search(
     owner = await asyncpg.connect(marketplace_database.admin_url, timeout=10, server_settings=READING)
     try:
         await fill(owner, 30_000)
-        await owner.execute(ALERTS, WORKER, NOW, timeout=600)
+        await owner.execute(SEARCH_ALERTS, WORKER, NOW, timeout=600)
         await owner.execute("ANALYZE marketplace.search_alerts")
         await owner.execute("SET timebell.tenant = 'large'")
         await owner.execute(f"SET ROLE {role}")

@@ -24,7 +24,7 @@ from tests.apps.marketplace.support import DAY, HOUR, MINUTE, NOW, Market, done,
 from tests.web.support import problem
 from timebell.apps.marketplace import people
 from timebell.apps.marketplace.models import MATCH_SEARCHES
-from timebell.apps.marketplace.searches.alerting import ALERTS
+from timebell.apps.marketplace.searches.alerting import SEARCH_ALERTS
 from timebell.apps.marketplace.searches.rules import SEARCHES_MAX
 
 MAIL, PHONE = ("email", "bea@example.org"), ("sms", "+4915112345670")
@@ -150,7 +150,7 @@ async def test_everybody_is_told_as_they_chose(market: Market) -> None:
     assert len(logged) == 4
     of_bea = {row["channel"] for row in logged if row["object_id"] == search["id"]}
     assert of_bea == {"sms", "email"}
-    assert market.bench.bell.tallies.counted[ALERTS]["instant", "told"] == 3
+    assert market.bench.bell.tallies.counted[SEARCH_ALERTS]["instant", "told"] == 3
 
 
 CRITERIA: list[tuple[dict[str, Any], bool]] = [
@@ -267,7 +267,7 @@ async def test_a_tenant_may_have_it_dropped_in_quiet_hours(market: Market) -> No
     await newcomer(market)
     await market.pass_until(NOW + 12 * HOUR)
     assert told(market) == [MAIL]
-    assert market.bench.bell.tallies.counted[ALERTS]["instant", "quiet"] == 1
+    assert market.bench.bell.tallies.counted[SEARCH_ALERTS]["instant", "quiet"] == 1
     problem(await market.ask("Bea", "PATCH", "search-settings", {"alerts_per_hour": 1}), 403, "scope_missing")
 
 

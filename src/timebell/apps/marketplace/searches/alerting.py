@@ -32,7 +32,7 @@ log = Logger("timebell.marketplace")
 
 ALERT_SEARCH: Final = "marketplace.alert_search"
 STILL_MATCHES: Final = "marketplace.still_matches"
-ALERTS: Final = "marketplace_search_alerts"
+SEARCH_ALERTS: Final = "marketplace_search_alerts"
 BATCHES: Final = "marketplace_search_batches"
 RETRIES: Final = "marketplace_search_retries"
 
@@ -242,9 +242,9 @@ def _one(job: Job, match: Match) -> Enqueue:
 def _count(job: Job, given: Given) -> None:
     def counted() -> None:
         tallies = job.bell.tallies
-        tallies.add(ALERTS, "instant", "told", by=given.told)
-        tallies.add(ALERTS, "instant", "overflow", by=given.overflow)
-        tallies.add(ALERTS, "instant", "quiet", by=given.quiet)
+        tallies.add(SEARCH_ALERTS, "instant", "told", by=given.told)
+        tallies.add(SEARCH_ALERTS, "instant", "overflow", by=given.overflow)
+        tallies.add(SEARCH_ALERTS, "instant", "quiet", by=given.quiet)
 
     job.tx.after_commit.append(counted)
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.searches.alerting import ALERTS, BATCHES, RETRIES, is_slow
+from timebell.apps.marketplace.searches.alerting import BATCHES, RETRIES, SEARCH_ALERTS, is_slow
 from timebell.apps.marketplace.searches.cycles import DigestCycles, compose_job, zone_of
 from timebell.apps.marketplace.searches.failing import guarded
 from timebell.apps.marketplace.searches.matching_store import MatchingStore
@@ -227,8 +227,8 @@ def _count(job: Job, mails: Sequence[bool]) -> None:
     told = sum(mails)
 
     def counted() -> None:
-        job.bell.tallies.add(ALERTS, "digest", "told", by=told)
-        job.bell.tallies.add(ALERTS, "digest", "empty", by=len(mails) - told)
+        job.bell.tallies.add(SEARCH_ALERTS, "digest", "told", by=told)
+        job.bell.tallies.add(SEARCH_ALERTS, "digest", "empty", by=len(mails) - told)
 
     job.tx.after_commit.append(counted)
 

@@ -38,7 +38,7 @@ GUARDS: Final[Mapping[str, Callable[[Job], Awaitable[bool]]]] = {
 QUEUES: Final[Sequence[Queue]] = (Queue(name=ALERTS_QUEUE), Queue(name=DIGESTS_QUEUE))
 MEASURES: Final[Sequence[Measure]] = (
     Measure(
-        name=alerting.ALERTS,
+        name=alerting.SEARCH_ALERTS,
         about="Alerts and digests about saved searches by what became of them.",
         labels=("sort", "outcome"),
     ),
