@@ -81,7 +81,9 @@ def pattern_folder() -> Iterator[Path]:
     top = Path(tempfile.mkdtemp(prefix="timebell-acceptance-", dir=os.environ[RUN_FOLDER]))
     top.chmod(0o755)
     port = free_port()
-    process = Process(top / "pattern", "up", "--data", top / "data", "--port", port, port=port)
+    # Where everything begins, as an operator begins.
+    notes = top / "pattern"
+    process = Process(notes, "up", "--data", top / "data", "--port", port, port=port, is_forked=False)
     try:
         process.wait_ready()
         assert process.stop() == 0, process.words

@@ -16,13 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.forked import can_fork, run_forked
+from tests.acceptance.forked import ForkedProcess, can_fork, run_forked
 from timebell.db.data_folder import is_alive
 
 SOURCE = Path(__file__).parents[2] / "src"
+MODULE = (sys.executable, "-m")
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 _COMMAND_SECONDS = 120.0
+# What a process says once it is ready, that has no port to be asked at.
+_READY = ("at work", "are taken", "answers at")
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
@@ -52,11 +55,12 @@ def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 def command(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
-    if can_fork(variables):
-        return run_forked([str(each) for each in arguments], clean_environment(**variables), _COMMAND_SECONDS)
+    environment = clean_environment(**variables)
+    if can_fork(environment):
+        return run_forked([str(each) for each in arguments], environment, _COMMAND_SECONDS)
     return subprocess.run(
         [sys.executable, "-m", "timebell", *map(str, arguments)],
-        env=clean_environment(**variables),
+        env=environment,
         cwd="/",
         capture_output=True,
         text=True,
@@ -84,29 +88,47 @@ def assert_refused(done: subprocess.CompletedProcess[str], code: int, *words: st
 
 
 class Process:
-    """A process that goes on until it is told to stop. Its words are kept in files, so that no pipe fills up."""
+    """A process that goes on until it is told to stop. Its words are kept in files, so that no pipe fills up.
+
+    A module of Python is forked from a process that has it loaded, unless the test is about the start itself.
+    """
 
     def __init__(
         self,
         notes: Path,
         *arguments: object,
-        program: tuple[str, ...] = (sys.executable, "-m", "timebell"),
+        program: tuple[str, ...] = (*MODULE, "timebell"),
         port: int | None = None,
         environment: Mapping[str, str] | None = None,
+        is_forked: bool = True,
     ) -> None:
         self.port = port
+        environment = dict(environment or clean_environment())
         self._out = notes.with_suffix(".out")
         self._err = notes.with_suffix(".err")
+        words = [str(each) for each in arguments]
+        self.popen: subprocess.Popen[bytes] | ForkedProcess
         with self._out.open("w") as out, self._err.open("w") as err:
-            self.popen = subprocess.Popen(
-                [*program, *map(str, arguments)],
-                env=dict(environment or clean_environment()),
-                cwd=notes.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            if is_forked and program[:2] == MODULE and can_fork(environment):
+                self.popen = ForkedProcess(program[2], words, environment, notes.parent, self._out, self._err)
+            else:
+                self.popen = subprocess.Popen(
+                    [*program, *words],
+                    env=environment,
+                    cwd=notes.parent,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.popen.poll() is None
 
     @property
     def words(self) -> str:
@@ -123,7 +145,7 @@ class Process:
     def status(self, path: str = "/readyz") -> int | None:
         """The status of the answer, or None where nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as reply:
+            with self._asked(path) as reply:
                 return int(reply.status)
         except urllib.error.HTTPError as error:
             with error:
@@ -131,14 +153,24 @@ class Process:
         except OSError:
             return None
 
+    def page(self, path: str) -> str:
+        with self._asked(path) as reply:
+            return str(reply.read().decode())
+
+    def _asked(self, path: str) -> Any:
+        return urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5)
+
+    @property
+    def is_ready(self) -> bool:
+        assert self.is_alive, self.words
+        if self.port is not None:
+            return self.status() == 200
+        said = self.words
+        return any(word in said for word in _READY)
+
     def wait_ready(self) -> None:
         """Until it says that it is ready, by HTTP where it has a port and in words where it has none."""
-
-        def is_ready() -> bool:
-            assert self.popen.poll() is None, self.words
-            return self.status() == 200 if self.port is not None else "at work" in self.words
-
-        until(is_ready, READY_SECONDS, "readiness")
+        until(lambda: self.is_ready, READY_SECONDS, f"readiness: {self.words[-3000:]}")
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.popen.send_signal(number)
@@ -154,7 +186,7 @@ class Process:
         return self.wait()
 
     def end(self) -> None:
-        """At the end of a test, whatever has become of it."""
+        """At once, and until it is gone; also one that was stopped."""
         with suppress(ProcessLookupError):
             self.popen.kill()
         self.popen.wait(10)

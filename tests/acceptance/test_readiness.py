@@ -19,7 +19,8 @@ def process(place: Path, processes: list[Process], database_url: TestDatabase) -
     """`timebell up` on a server that is somebody else's."""
     port = free_port()
     environment = clean_environment(DATABASE_URL=database_url.url, TIMEBELL_OWNER_URL=database_url.owner_url)
-    process = Process(place / "up", "up", "--port", port, port=port, environment=environment)
+    notes = place / "up"
+    process = Process(notes, "up", "--port", port, port=port, environment=environment, is_forked=False)
     processes.append(process)
     process.wait_ready()
     return process

@@ -14,9 +14,8 @@ from typing import Any, Final
 import asyncpg
 
 from tests.acceptance.broker.checking import Name, Outage, Part, Standing
-from tests.acceptance.broker.nursery import Child, nursery
 from tests.acceptance.faults.waiting import until
-from tests.acceptance.processes import clean_environment, free_port
+from tests.acceptance.processes import Process, clean_environment, free_port
 from timebell.testing.database import TestDatabase
 
 SCHEDULER: Final = "timebell.apps.scheduler"
@@ -71,10 +70,10 @@ class Ground:
         self.chance = random.Random(seed)
         self.database = database
         self.broker_url = broker_url
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, Process] = {}
         self.outages: list[Outage] = []
         self._parts: dict[str, Part] = {}
-        self._started: list[Child] = []
+        self._started: list[Process] = []
         self._place = place
         self.variables = settings_of(database, broker_url, **variables)
         self._began = time.monotonic()
@@ -89,10 +88,10 @@ class Ground:
             self._parts[name] = part
             self.run(name, _COMMANDS[part])
 
-    def run(self, name: str, *command: object, has_port: bool = False, **variables: str) -> Child:
+    def run(self, name: str, *command: object, has_port: bool = False, **variables: str) -> Process:
         """One more process of this name, which answers how it is where it has a port; nobody waits for it."""
         port = free_port() if has_port else None
-        child = nursery().start(
+        child = Process(
             self._place / f"process{len(self._started)}-{name}",
             *(*command, "--port", port) if has_port else command,
             environment=clean_environment(**{**self.variables, "TIMEBELL_NODE_NAME": name, **variables}),
@@ -113,7 +112,7 @@ class Ground:
         began = datetime.now(UTC)
         child = self.children[name]
         assert child.is_alive, f"{name} has ended by itself: {child.words[-3000:]}"
-        child.kill()
+        child.end()
         part = self._parts[name]
         self.outages.append(Outage(part=part, name=name, began=began, ended=datetime.now(UTC)))
         self.note(f"kill {name}")
@@ -189,7 +188,7 @@ class Ground:
 
     def end(self) -> None:
         for child in self._started:
-            child.kill()
+            child.end()
 
 
 @contextmanager

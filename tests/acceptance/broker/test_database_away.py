@@ -11,9 +11,9 @@ import pytest
 
 from tests.acceptance.broker.ground import Ground, eventually, ground_on
 from tests.acceptance.broker.measures import processor_seconds
-from tests.acceptance.broker.nursery import Child
 from tests.acceptance.broker.talking import REQUESTS, Caller, calling, request
 from tests.acceptance.faults.proxy import Proxy
+from tests.acceptance.processes import Process
 from timebell.testing.database import TestDatabase
 
 LOOK_SECONDS = 4.0
@@ -28,7 +28,7 @@ class Intakes:
         login = there.netloc.rpartition("@")[0]
         self._through = there._replace(netloc=f"{login}@127.0.0.1:{port}").geturl()
 
-    async def start(self, name: str) -> Child:
+    async def start(self, name: str) -> Process:
         intake = self._ground.run(name, "consume", has_port=True, DATABASE_URL=self._through)
         await self._ground.ready(name)
         return intake
@@ -85,7 +85,7 @@ async def stop_and_go(intakes: Intakes, proxy: Proxy, caller: Caller) -> None:
         return await caller.depth(REQUESTS) == 0
 
     await eventually(is_taken, 20, "the intake to take what waits")
-    intake.kill()
+    intake.end()
 
     async def is_back() -> bool:
         return await caller.depth(REQUESTS) == 200

@@ -17,9 +17,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.acceptance.broker.ground import ground_on, heard
-from tests.acceptance.broker.nursery import Child
 from tests.acceptance.broker.talking import DEAD, Heard, Letter, calling, cancel, listening, request
-from tests.acceptance.processes import until
+from tests.acceptance.processes import Process, until
 from timebell.testing.database import TestDatabase
 
 # The library that these speak through leaves this behind where a connection is lost as it is made.
@@ -32,7 +31,7 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-def process(place: Path, database: TestDatabase, broker_url: str) -> Iterator[Child]:
+def process(place: Path, database: TestDatabase, broker_url: str) -> Iterator[Process]:
     """Everything in one."""
     own = {"TIMEBELL_OWNER_URL": database.owner_url, "TIMEBELL_API_KEY": KEY}
     with ground_on(database, broker_url, place) as ground:
@@ -41,7 +40,7 @@ def process(place: Path, database: TestDatabase, broker_url: str) -> Iterator[Ch
         yield child
 
 
-def job(process: Child, id: str) -> Any:
+def job(process: Process, id: str) -> Any:
     path = f"http://127.0.0.1:{process.port}/api/scheduler/jobs/{quote(id, safe='')}"
     asked = urllib.request.Request(path, headers={"authorization": f"Bearer {KEY}"})
     try:
@@ -52,7 +51,7 @@ def job(process: Child, id: str) -> Any:
             return {"status": None, "http": error.code}
 
 
-async def stands(process: Child, id: str, status: str) -> Any:
+async def stands(process: Process, id: str, status: str) -> Any:
     """Until it does."""
     await asyncio.to_thread(until, lambda: job(process, id)["status"] == status, 30, f"{id} to be {status}")
     return await asyncio.to_thread(job, process, id)
@@ -77,7 +76,7 @@ def assert_is_an_event(one: Heard) -> None:
 
 
 @pytest.mark.req("S-1.1", "S-1.2")
-async def test_requests_and_cancels(process: Child, broker_url: str) -> None:
+async def test_requests_and_cancels(process: Process, broker_url: str) -> None:
     now = datetime.now(UTC)
     later = now + timedelta(hours=1)
     payload = {"to": "Zoë", "amounts": [1, 2.5, None]}
@@ -132,7 +131,7 @@ async def test_requests_and_cancels(process: Child, broker_url: str) -> None:
 
 
 @pytest.mark.req("S-1.5")
-async def test_poison_goes_to_the_dead_letters_with_its_reason(process: Child, broker_url: str) -> None:
+async def test_poison_goes_to_the_dead_letters_with_its_reason(process: Process, broker_url: str) -> None:
     now = datetime.now(UTC)
 
     def written(**fields: object) -> Letter:

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.acceptance.broker.ground import Ground, eventually, ground_on, heard
-from tests.acceptance.broker.nursery import Child
 from tests.acceptance.broker.talking import REQUESTS, Ear, calling, cancel, listening, request
+from tests.acceptance.processes import Process
 from timebell.testing.database import TestDatabase
 
 SECOND = timedelta(seconds=1)
@@ -25,13 +25,13 @@ def ground(place: Path, database: TestDatabase, broker_url: str) -> Iterator[Gro
         yield made
 
 
-async def started(ground: Ground, name: str, *command: object) -> Child:
+async def started(ground: Ground, name: str, *command: object) -> Process:
     child = ground.run(name, *command, has_port=True)
     await ground.ready(name)
     return child
 
 
-def figures(process: Child) -> dict[str, float]:
+def figures(process: Process) -> dict[str, float]:
     """All samples without labels of a page that parses."""
     return {
         sample.name: sample.value

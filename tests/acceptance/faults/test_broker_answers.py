@@ -16,11 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.acceptance.broker.checking import Seen, Wanted
 from tests.acceptance.broker.ground import Ground, eventually, ground_on, heard
-from tests.acceptance.broker.nursery import Child
 from tests.acceptance.broker.rabbit import scheduler_database
 from tests.acceptance.broker.reporting import report
 from tests.acceptance.broker.talking import calling, listening, request
 from tests.acceptance.faults.proxy import Proxy
+from tests.acceptance.processes import Process
 from tests.contract.brokers.rabbit_server import shared_server
 from timebell.testing.database import DatabaseFactory
 
@@ -43,7 +43,7 @@ async def shared_ground(server: DatabaseFactory, place: Path, **variables: Any) 
                 yield ground
 
 
-def failures(process: Child) -> dict[str, float]:
+def failures(process: Process) -> dict[str, float]:
     """The publishes that failed, by their reason."""
     return {
         sample.labels["reason"]: sample.value

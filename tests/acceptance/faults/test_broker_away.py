@@ -14,7 +14,6 @@ import pytest
 from tests.acceptance.broker.checking import Fired, Seen, Wanted
 from tests.acceptance.broker.ground import Ground, ground_on, heard
 from tests.acceptance.broker.measures import longest_step_back, peak_megabytes, processor_seconds
-from tests.acceptance.broker.nursery import Child
 from tests.acceptance.broker.rabbit import own_rabbit, scheduler_database
 from tests.acceptance.broker.reporting import report
 from tests.acceptance.broker.talking import CANCELS, DEAD, DUE, REQUESTS, calling, listening, request
@@ -44,7 +43,7 @@ def start(place: Path, processes: list[Process], ground: Ground) -> Process:
 
 async def come_up_before_the_broker(
     place: Path, processes: list[Process], ground: Ground, rabbit: RabbitServer
-) -> tuple[Process, Child]:
+) -> tuple[Process, Process]:
     """A producer and an intake, which had to wait, and so had a `timebell up` beside them."""
     await asyncio.to_thread(rabbit.kill)
     producer = start(place, processes, ground)
