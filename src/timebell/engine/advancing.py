@@ -27,8 +27,8 @@ async def advance(engine: Engine, clock: ManualClock, to: datetime, *, moved: Mo
         if upcoming is None or upcoming.instant >= to:
             break
         await _move(clock, upcoming.instant, moved)
-        # An engine that attends is told what is written meanwhile, and need not look everywhere each time.
-        settled += await (engine.run_next(upcoming) if engine.is_attending else engine.run_due())
+        # It is told what is written meanwhile, and need not look everywhere each time.
+        settled += await engine.run_next(upcoming)
     else:
         raise InvalidInput(
             f"{_INSTANTS_MAX} instants did not suffice, {clock.now.isoformat()} was reached; go on from there",

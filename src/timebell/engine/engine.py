@@ -303,11 +303,14 @@ class Engine:
                 break
 
     async def run_next(self, upcoming: Upcoming) -> int:
-        """The same at the next instant of an engine that attends: it looks only at what is known to be due there.
+        """The same at the next instant that is known: it looks only at what is due there.
 
         What was written behind that is found where somebody announced it, and by the next `run_due`.
         """
         before = self._settled_count()
+        if not self._running:
+            await self.beat()
+            await self.worker.look_around()
         if upcoming.is_planned:
             await self.planner.run_next(upcoming.instant)
         self.worker.read_on(upcoming.places)

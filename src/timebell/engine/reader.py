@@ -168,7 +168,10 @@ class Reader:
         self._next_sweep = self._next_full_sweep = self._rest_until = self._plenty_until = float("-inf")
 
     def read_on(self, places: Iterable[Place]) -> None:
-        """Read what has come within reach at these places, now."""
+        """Read what has come within reach at these places, now, and look everywhere later."""
+        monotonic = self._timekeeper.monotonic()
+        self._next_sweep = max(self._next_sweep, monotonic + self._sweep_seconds)
+        self._next_full_sweep = max(self._next_full_sweep, monotonic + self._full_sweep_seconds)
         self._coming.begin({place: self._cursors[place] for place in places if place in self._cursors})
 
     def plan(self) -> None:
@@ -181,12 +184,14 @@ class Reader:
                 if at <= monotonic:
                     self.hint({slot: run_at})
             self._revisits = later
+        is_full = monotonic >= self._next_full_sweep and not self._full.pending
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._sweep_seconds
             self._coming.begin(self._cursors)
-            if not self._recent.pending and monotonic >= self._rest_until:
+            # A look at everything sees what is just behind, too.
+            if not is_full and not self._recent.pending and monotonic >= self._rest_until:
                 self._look_behind()
-        if monotonic >= self._next_full_sweep and not self._full.pending:
+        if is_full:
             self._next_full_sweep = monotonic + self._full_sweep_seconds
             self._full.begin(dict.fromkeys(self._cursors, (_BEGINNING, _FIRST_ID)))
         for pair, marks in self._held.take_overflow():

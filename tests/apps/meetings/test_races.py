@@ -171,7 +171,7 @@ async def mark_told(office: Office) -> None:
 
 @pytest.mark.req("M-4.5")
 async def test_a_reminder_on_its_way_is_sent_or_taken_back(meetings_database: TestDatabase) -> None:
-    outcomes = await race_with_delivery(meetings_database, "reschedule", range(0, 30, 3))
+    outcomes = await race_with_delivery(meetings_database, "reschedule", range(0, STATEMENTS_MAX, 6))
     assert set(outcomes) == {"sent", "cancelled"}, "both ends were met"
 
 
