@@ -33,6 +33,10 @@ class Room(Input):
     things: list[Annotated[Box | Rack, Field(discriminator="sort")]] = Field(default_factory=list)
 
 
+class Door(Input):
+    width: int
+
+
 class Nothing(Input):
     pass
 
@@ -69,6 +73,14 @@ def test_what_was_meant_and_what_there_is(given: Any, pointer: str, message: str
 def test_a_parameter_is_one_too() -> None:
     [(where, words)] = said(Room, {"titel": "a"}, "?")
     assert (where, "did you mean title?" in words) == ("?titel", True)
+
+
+def test_a_name_that_is_spelled_wrongly_comes_before_the_one_that_is_missing() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Door.model_validate({"widht": 1})
+    problem = refusal_of(caught.value, "", Door)
+    assert [each.pointer for each in problem.errors] == ["/width", "/widht"]
+    assert problem.detail == "widht: there is no such field here; did you mean width? There is width"
 
 
 def test_where_there_is_none_it_is_left_out() -> None:

@@ -26,7 +26,7 @@ from timebell.web.refusals import refusal
 from timebell.web.replies import KeptReply, ReplyScope, check_key
 from timebell.web.routes import Answer, Route
 from timebell.web.surface import Surface
-from timebell.web.unknown_fields import messages_of
+from timebell.web.unknown_fields import UNKNOWN, messages_of
 
 # What was refused for good is answered again to whoever asks again; what was sent wrongly can be sent better.
 _KEPT_REFUSALS: Final = frozenset({403, 404, 409, 410})
@@ -300,7 +300,8 @@ def refusal_of(error: ValidationError, prefix: str = "", model: type[BaseModel] 
         FieldError(pointer=_pointer(prefix, each["loc"]), code=each["type"], message=message)
         for each, message in zip(found, messages_of(found, model), strict=True)
     ]
-    first = errors[0]
+    # A name that is spelled wrongly says more than that the right one is missing.
+    first = next((each for each in errors if each.code == UNKNOWN), errors[0])
     detail = f"{first.pointer.lstrip('/') or 'the body'}: {first.message}"
     return Problem(422, "invalid_input", detail, errors=errors)
 

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 # A name is compared with those of a model, which takes its time; a body may have thousands of them.
 EXPLAINED_MAX: Final = 20
+UNKNOWN: Final = "extra_forbidden"
 _SHOWN_MAX: Final = 40
 _CHARS_MAX: Final = 100
 
@@ -19,7 +20,7 @@ def messages_of(errors: Iterable[ErrorDetails], model: type[BaseModel] | None) -
     """What each error says, and of a name that is not known what to do about it."""
     explained = 0
     for each in errors:
-        if each["type"] != "extra_forbidden":
+        if each["type"] != UNKNOWN:
             yield each["msg"].removeprefix("Value error, ")
             continue
         explained += 1
@@ -35,7 +36,7 @@ def unknown_field(model: type[BaseModel] | None, place: Sequence[int | str]) -> 
     nearest = difflib.get_close_matches(given, names, n=1)
     meant = f"; did you mean {nearest[0]}?" if nearest else "; leave it out."
     shown = ", ".join(names[:_SHOWN_MAX]) + (", …" if len(names) > _SHOWN_MAX else "")
-    return f"there is no such field here{meant} There are {shown}"
+    return f"there is no such field here{meant} There {'is' if len(names) == 1 else 'are'} {shown}"
 
 
 def _models_at(model: type[BaseModel] | None, way: Iterable[int | str]) -> list[type[BaseModel]]:
