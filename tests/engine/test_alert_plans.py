@@ -20,6 +20,7 @@ QUERIES = {
 # By which index each finds its few rows.
 INDEXES = {
     "ask_missed": "occurrences_missed",
+    "ask_not_told": "notifications_not_told",
     "ask_parked": "schedules_parked_id",
     "ask_unplanned": "schedules_plan",
     "count_alerts": "alerts_one",
@@ -47,6 +48,10 @@ FILL = f"""
         opened_at, closed_at, told)
     SELECT id, tenant, 'x', 'rule ' || n % 7, 'critical', n::text, 'x', false, false, at, at,
         CASE WHEN NOT is_wrong THEN at + interval '1 s' END, CASE WHEN is_wrong THEN 'nothing' ELSE 'all' END FROM made;
+    INSERT INTO timebell_notify.notifications (tenant, id, recipient_id, template, topic, class, urgency, route,
+        context, due_at, state, created_at, settled_at)
+    SELECT tenant, id, other, 'x', 'x', 'transactional', CASE WHEN n % 2 = 0 THEN 'critical' ELSE 'normal' END, '[]',
+        '{{}}', at, CASE WHEN is_wrong THEN 'failed' ELSE 'sent' END, at, at FROM made;
     ANALYZE;
 """
 GIVEN: Mapping[str, object] = {

@@ -155,4 +155,20 @@ PLANTED = [
         why="Two see to it, and the first is forgotten.",
         tests=_WEB,
     ),
+    Planted(
+        name="alert-of-somebody-who-may-be-told-later",
+        file="notify/sql/ask_not_told.sql",
+        old="w.state IN ('failed', 'uncertain') AND w.urgency <> 'normal'",
+        new="w.state IN ('failed', 'uncertain')",
+        why="A newsletter that nobody takes rings as the end of an insurance does.",
+        tests=_TOLD,
+    ),
+    Planted(
+        name="alert-of-whoever-was-not-told-long-ago",
+        file="notify/sql/ask_not_told.sql",
+        old="w.settled_at > coalesce(:now::timestamptz, now()) - :seconds::double precision * interval '1 second'",
+        new="coalesce(:now::timestamptz, now()) > '-infinity' AND :seconds::double precision > 0",
+        why="Whoever was called stays an alert for half a year, and hides the next.",
+        tests=_TOLD,
+    ),
 ]

@@ -190,4 +190,20 @@ PLANTED = [
         why="A person's own token reaches what is the whole tenant's.",
         tests=("tests/apps/scheduler/test_routes.py::test_a_persons_own_token_is_not_enough",),
     ),
+    Planted(
+        name="every-unknown-field-is-compared",
+        file="web/unknown_fields.py",
+        old="model if explained <= EXPLAINED_MAX else None",
+        new="model",
+        why="A body of thousands of wrong names is compared with all that there are.",
+        tests=("tests/unit/test_unknown_fields.py",),
+    ),
+    Planted(
+        name="unknown-field-of-another-place",
+        file="web/unknown_fields.py",
+        old="_models_at(model, place[:-1])",
+        new="_models_at(model, place[:0])",
+        why="Inside of something the fields of the whole are named.",
+        tests=("tests/unit/test_unknown_fields.py",),
+    ),
 ]

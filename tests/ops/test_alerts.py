@@ -74,6 +74,7 @@ TWINS = frozenset(rule.name for rule in (*OWN_RULES, *RULES_OF_NOTIFY)) - {
     "disk_fills",
     "planner_is_behind",
     "schedule_missed",
+    "somebody_not_told",
 }
 
 

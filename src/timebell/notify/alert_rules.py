@@ -1,4 +1,4 @@
-"""What is wrong with telling people, as a rule for alerts."""
+"""What is wrong with telling people, as rules for alerts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ async def failed_deliveries(asked: Asked) -> Sequence[Finding]:
     ]
 
 
+async def not_told(asked: Asked) -> Sequence[Finding]:
+    """Of each tenant, since its own people know whom to call."""
+    rows = await QuestionStore(asked.bell.clock).ask_not_told(
+        asked.session,
+        seconds=asked.window.total_seconds(),
+        rows_max=_ROWS_MAX,
+        after=asked.after,
+        limit=asked.limit,
+    )
+    return [
+        Finding(
+            tenant=row["tenant"],
+            value=row["not_told_count"],
+            detail=f"{row['not_told_count']} could not be told of what does not wait within a day; the last was "
+            f"{row['template']}" + (f" about {row['subject']}" if row["subject"] else ""),
+        )
+        for row in rows
+    ]
+
+
 RULES: Final = (
     AlertRule(
         name="deliveries_fail",
@@ -36,5 +56,13 @@ RULES: Final = (
         question=failed_deliveries,
         bounds=Bounds(opens_at=0.05, samples_min=20),
         window=timedelta(hours=1),
+    ),
+    AlertRule(
+        name="somebody_not_told",
+        severity="critical",
+        about="Somebody could not be told of what does not wait.",
+        remedy="`timebell notifications attention` says who, and of what; call them.",
+        question=not_told,
+        window=timedelta(days=1),
     ),
 )

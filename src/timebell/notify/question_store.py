@@ -13,3 +13,17 @@ class QuestionStore(NotifyStore):
 
     async def ask_deliveries(self, session: Session, *, seconds: float, rows_max: int) -> Sequence[Row]:
         return await self._run(session, "ask_deliveries", seconds=seconds, rows_max=rows_max)
+
+    async def ask_not_told(
+        self, session: Session, *, seconds: float, rows_max: int, after: tuple[str, str] | None, limit: int
+    ) -> Sequence[Row]:
+        tenant, subject = after or ("", "")
+        return await self._run(
+            session,
+            "ask_not_told",
+            seconds=seconds,
+            rows_max=rows_max,
+            after_tenant=tenant,
+            after_subject=subject,
+            limit=limit,
+        )

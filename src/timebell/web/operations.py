@@ -26,6 +26,7 @@ from timebell.web.refusals import refusal
 from timebell.web.replies import KeptReply, ReplyScope, check_key
 from timebell.web.routes import Answer, Route
 from timebell.web.surface import Surface
+from timebell.web.unknown_fields import UNKNOWN, messages_of
 
 # What was refused for good is answered again to whoever asks again; what was sent wrongly can be sent better.
 _KEPT_REFUSALS: Final = frozenset({403, 404, 409, 410})
@@ -198,7 +199,7 @@ class Operation:
                 raise _bad_query(next(iter(given)), "this operation takes no such parameter")
             return {}
         reader = _reader(self._route.query)
-        return {"query": _validated(lambda: reader.validate_strings(given), "?")}
+        return {"query": _validated(lambda: reader.validate_strings(given), "?", self._route.query)}
 
     def _response(self, answered: Any) -> Response:
         if isinstance(answered, Response):
@@ -234,11 +235,11 @@ def _body(route: Route, request: Request, raw: bytes) -> Any:
     name = route.texts.get(media_type_of(request))
     if name is not None:
         text = read_text(raw)
-        return _validated(lambda: reader.validate_python({name: text}), "")
+        return _validated(lambda: reader.validate_python({name: text}), "", route.body)
     if raw or not may_be_empty(route):
         check_json(request, raw)
     # Of JSON a strict model takes ids and dates as the text that they are there, of Python values it would not.
-    return _validated(lambda: reader.validate_json(raw or b"{}"), "")
+    return _validated(lambda: reader.validate_json(raw or b"{}"), "", route.body)
 
 
 def may_be_empty(route: Route) -> bool:
@@ -285,24 +286,22 @@ def _fields(model: type[BaseModel] | None) -> frozenset[str]:
     return frozenset() if model is None else frozenset(model.model_fields)
 
 
-def _validated(read: Callable[[], Any], prefix: str) -> Any:
+def _validated(read: Callable[[], Any], prefix: str, model: type[BaseModel] | None) -> Any:
     try:
         return read()
     except ValidationError as error:
-        raise refusal_of(error, prefix) from None
+        raise refusal_of(error, prefix, model) from None
 
 
-def refusal_of(error: ValidationError, prefix: str = "") -> Problem:
+def refusal_of(error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None) -> Problem:
     """What is wrong with each field, as callers are told."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
     errors = [
-        FieldError(
-            pointer=_pointer(prefix, each["loc"]),
-            code=each["type"],
-            message=each["msg"].removeprefix("Value error, "),
-        )
-        for each in error.errors(include_url=False, include_context=False, include_input=False)
+        FieldError(pointer=_pointer(prefix, each["loc"]), code=each["type"], message=message)
+        for each, message in zip(found, messages_of(found, model), strict=True)
     ]
-    first = errors[0]
+    # A name that is spelled wrongly says more than that the right one is missing.
+    first = next((each for each in errors if each.code == UNKNOWN), errors[0])
     detail = f"{first.pointer.lstrip('/') or 'the body'}: {first.message}"
     return Problem(422, "invalid_input", detail, errors=errors)
 

@@ -225,7 +225,7 @@ async def save_quotas(clock: Clock, tx: Transaction, tenant: str, changes: Mappi
     own = {**await store.read_quotas(tx.session, tenant=tenant), **changes}
     kept = {name: limit for name, limit in own.items() if limit is not None}
     if not await store.save_quotas(tx.session, tenant=tenant, quotas=orjson.dumps(kept).decode()):
-        raise NotFound(f"there is no tenant {tenant[:100]}")
+        raise NotFound(f"there is no tenant {tenant[:100]}; `timebell tenants create` makes one")
 
 
 def defaults_of(settings: Settings) -> dict[str, int]:

@@ -78,7 +78,7 @@ class Tenants:
         async with self._bell.database.connection() if tx is None else nullcontext(tx.session) as session:
             row = await self._store.read_tenant(session, tenant=tenant, asking=asking)
         if row is None:
-            raise NotFound(f"there is no tenant {tenant[:100]}")
+            raise NotFound(f"there is no tenant {tenant[:100]}; `timebell tenants create` makes one")
         return Tenant(**row)
 
     async def list(

@@ -48,4 +48,28 @@ ALERTS = [
         why="The money came, and somebody pays the lender a second time by hand.",
         tests=_ALERTS,
     ),
+    Planted(
+        name="nobody-hears-of-a-run-that-was-left-out",
+        file=f"{_PAYMENTS}/cycles.py",
+        old="        await Alerts(self._bell).open(job.tx, RUN_MISSED, subject=subject, detail=detail)\n",
+        new="        del subject, detail\n",
+        why="A week of a whole zone is not paid for, and nobody hears of it.",
+        tests=("tests/apps/marketplace/test_cycles.py",),
+    ),
+    Planted(
+        name="nobody-hears-of-a-booking-that-could-not-be-charged",
+        file=f"{_PAYMENTS}/checking.py",
+        old='        if what == "needs_review":\n',
+        new='        if what == "needs_review" and data is None:\n',
+        why="A booking waits for somebody to decide, and nobody hears of it.",
+        tests=("tests/apps/marketplace/test_cutoff.py",),
+    ),
+    Planted(
+        name="nobody-hears-of-shifts-that-could-not-be-cancelled",
+        file="apps/marketplace/disputes/timing.py",
+        old="        await self._alerts.open(tx, DISPUTE_REVIEW, subject=dispute.subject, detail=detail)\n",
+        new="        del detail\n",
+        why="Somebody works a shift that nobody will pay for, and nobody hears of it.",
+        tests=("tests/apps/marketplace/test_dispute_timeout.py",),
+    ),
 ]

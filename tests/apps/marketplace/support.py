@@ -181,6 +181,14 @@ class Market:
         rows = await self.rows("SELECT name FROM timebell.events WHERE subject = $1 ORDER BY id", subject)
         return [row["name"] for row in rows]
 
+    async def alerts(self) -> list[tuple[str, str]]:
+        """What the marketplace has opened and nobody has closed: the rules, and what they are about."""
+        rows = await self.rows(
+            "SELECT rule, subject FROM timebell.alerts WHERE app = 'marketplace' AND opened_at IS NOT NULL "
+            "AND closed_at IS NULL ORDER BY rule, subject"
+        )
+        return [(row["rule"], row["subject"]) for row in rows]
+
     async def add_worker(self, name: str = "Wanda", *, company: UUID | None = None, **given: Any) -> UUID:
         """One more worker of the lender, who can be booked."""
         async with self.bench.bell.transaction() as tx:

@@ -158,6 +158,7 @@ async def test_an_uncertain_payment_that_is_given_up_waits_for_the_cutoff_and_fo
         assert payment["status"] == "Pending"
         (review,) = await events_of(market, "payment.needs_review")
         assert review["subject"] == f"payment:{payment['id']}"
+        assert await market.alerts() == [("marketplace_payment_needs_review", review["subject"])]
         await market.pass_until(CUTOFF + MINUTE)
     (payment,) = await payments_of(market, booking["id"])
     assert payment["status"] == "Succeeded"
@@ -402,6 +403,7 @@ async def test_money_for_a_booking_that_has_ended_goes_back_and_is_told_of(
     assert [one.amount for one in bank.moved.values()] == [WEEK]
     assert (await payments_of(market, booking["id"]))[0]["status"] == "Refunded"
     assert len(await events_of(market, "payment.needs_review")) == 1
+    assert await market.alerts() == [("marketplace_payment_needs_review", f"payment:{payment['id']}")]
     assert dict(await ledger_of(market, booking["id"]))["refund"] == WEEK
 
 

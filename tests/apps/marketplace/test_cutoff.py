@@ -44,7 +44,7 @@ async def statuses(market: Market, booking: str) -> dict[str, str]:
     return {row["shift_date"]: row["status"] for row in await market.shifts(booking)}
 
 
-@pytest.mark.req("J-3.3", "J-3.5", "J-3.6", "J-3.8", "J-3.2")
+@pytest.mark.req("J-3.3", "J-3.5", "J-3.6", "J-3.8", "J-3.2", "X-J55")
 async def test_a_worker_who_was_not_paid_for_is_released(market: Market) -> None:
     booking = await market.book()
     other = await market.book(worker_id=str(await market.add_worker()))
@@ -142,6 +142,7 @@ async def test_a_payment_that_cannot_be_cancelled_is_waited_for_and_then_looked_
         await market.pass_until(CUTOFF + 61 * MINUTE)
         (review,) = await events_of(market, "payment.needs_review")
         assert review["subject"] == f"staffing:{booking['id']}"
+        assert await market.alerts() == [("marketplace_booking_needs_review", review["subject"])]
         assert 12 <= bank.called("cancel") <= 14
     assert await status_of(market, booking["id"]) == "Active"
     assert sent(market, RELEASED) == []

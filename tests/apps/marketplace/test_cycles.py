@@ -180,7 +180,7 @@ async def test_only_active_bookings_that_are_paid_by_the_week_are_enqueued(marke
     ] == ["Active"]
 
 
-@pytest.mark.req("J-1.21")
+@pytest.mark.req("J-1.21", "J-14.7")
 async def test_bookings_are_enqueued_a_hundred_at_a_time(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +270,15 @@ async def test_a_zone_that_is_not_known_any_more_stops_its_runs_and_is_told_of(m
     told = await events_of(market, "weekly_cycle.needs_review")
     assert {orjson.loads(one["data"])["run"] for one in told} == {"payments", "warnings", "cutoffs"}
     assert len(await events_of(market, "payment.needs_review")) == 3
+    # Of the booking one alert is enough, whoever finds it.
+    days = {"payments": 3, "warnings": 3, "cutoffs": 3}
+    assert await market.alerts() == [
+        ("marketplace_booking_needs_review", f"staffing:{booking['id']}"),
+        *(
+            ("marketplace_weekly_run_missed", f"weekly_cycle:Mars/Olympus:{run}:2027-03-0{day}")
+            for run, day in sorted(days.items())
+        ),
+    ]
     assert market.bench.bell.tallies.counted["marketplace_weekly_runs"]["payments", "needs_review"] == 1
     assert await payments_of(market, booking["id"]) == []
     assert await status_of(market, booking["id"]) == "Active"
@@ -285,6 +294,8 @@ async def test_a_run_that_comes_after_the_cutoff_says_so_and_enqueues_nothing(ma
     skipped = await events_of(market, "weekly_cycle.skipped")
     assert {orjson.loads(one["data"])["run"] for one in skipped} == {"payments", "warnings"}
     assert market.bench.bell.tallies.counted["marketplace_weekly_runs"]["payments", "skipped"] == 1
+    missed = [subject for rule, subject in await market.alerts() if rule == "marketplace_weekly_run_missed"]
+    assert missed == [f"weekly_cycle:{BERLIN}:{run}:2027-03-03" for run in ("payments", "warnings")]
 
 
 async def test_no_tenant_asks_for_these_jobs_by_itself(market: Market) -> None:

@@ -223,6 +223,7 @@ async def test_a_shift_that_cannot_be_cancelled_keeps_none_of_the_others(
     await market.pass_until(TIMED_OUT + 3 * HOUR)
     names = await market.events(f"dispute:{row['id']}")
     assert names == ["dispute.filed", "dispute.timed_out", "dispute.needs_review"]
+    assert await market.alerts() == [("marketplace_dispute_needs_review", f"dispute:{row['id']}")]
     (dead,) = await market.rows(
         "SELECT id FROM timebell.job_log WHERE kind = $1 AND state = 'dead'", TIME_OUT
     )
@@ -281,6 +282,9 @@ async def test_what_the_lender_has_already_is_asked_back(market: Market) -> None
     assert (money.released, money.frozen, money.refunded) == (3 * AMOUNT, 0, 0)
     for cancelled in ids[1:]:
         assert "payout.reversal_requested" in await market.events(f"time_log:{cancelled}")
+    assert await market.alerts() == sorted(
+        ("marketplace_payout_to_reverse", f"time_log:{cancelled}") for cancelled in ids[1:]
+    )
     assert (await resolved(market, row["id"], "Settled"))["settlement"] == {"lender": 0, "borrower": 0}
     await market.pass_until(TIMED_OUT + 3 * MINUTE)
     assert await whole(market, booking) == money

@@ -362,6 +362,9 @@ async def test_providers_that_are_down_keep_nothing_from_stopping(marketplace_da
         waiting = (await market.notify.notifications.needs_attention()).lines
         told = [(line.recipient_id, line.state) for line in waiting if line.template == INSURANCE_INVALID]
         assert dict(told) == {market.people[name]: "failed" for name in SIX}
+        await market.bench.engine.watch.look()
+        (alert,) = await market.rows("SELECT detail FROM timebell.alerts WHERE rule = 'somebody_not_told'")
+        assert alert["detail"].startswith("6 could not be told"), alert["detail"]
 
 
 @pytest.mark.req("J-4.14")
@@ -414,6 +417,7 @@ async def test_whoever_goes_on_unpaid_is_charged_on_the_next_wednesday_and_looke
     assert await status_of(market, booking) == "Active"
     (event,) = await events_of(market, "staffing_booking.needs_review")
     assert orjson.loads(event["data"])["reason"] == "resumed unpaid"
+    assert await market.alerts() == [("marketplace_work_resumed_unpaid", f"staffing:{booking}")]
     async with with_bank(market):
         await market.pass_until(local(2027, 3, 10, 10) + SECOND)
     rows = await market.rows("SELECT booking_id, period_start FROM marketplace.pending_payments")

@@ -147,6 +147,19 @@ async def test_a_booking_that_is_not_to_be_charged_is_not(market: Market, status
     assert await status_of(market, booking) == status
 
 
+@pytest.mark.req("J-9.12")
+@pytest.mark.parametrize("status", ["Suspended_Insurance", "Cancelled", "Completed"])
+async def test_what_became_of_a_booking_since_it_was_resolved_is_seen(market: Market, status: str) -> None:
+    async with with_bank(market) as bank:
+        booking = await paused(market)
+        await resolve_all(market, booking)
+        assert len(await retries(market)) == 1
+        await set_status(market, booking, status)
+        await market.bench.run_due()
+        assert bank.calls == []
+    assert await status_of(market, booking) == status
+
+
 @pytest.mark.req("J-9.12", "X-J26")
 async def test_without_work_nothing_is_charged(market: Market) -> None:
     async with with_bank(market) as bank:
@@ -176,14 +189,17 @@ async def test_what_is_left_of_a_week_that_began_unpaid_is_charged_too(market: M
 async def test_a_declined_card_leaves_the_booking_active(market: Market) -> None:
     """Its admin is told, and Wednesday takes over."""
     async with with_bank(market, outcome="declined") as bank:
-        booking = await paused(market)
+        booking = await paused(market, *WEEKS, shift(date(2027, 3, 16)))
         await resolve_all(market, booking)
         await market.pass_until(THURSDAY + HOUR)
         assert len(bank.asked) == 1
         assert await status_of(market, booking) == "Active"
         assert len(sent(market, FAILED)) == 2
         bank.outcome = "succeeded"
-        await market.pass_until(local(2027, 3, 10, 10))
+        await market.pass_until(local(2027, 3, 10, 10) + SECOND)
+        # The shifts of this week have begun by then; nobody has paid for them, and the next week is paid for.
+        assert bank.taken == {f"charge:{booking}:2027-03-14:1": AMOUNT}
+    assert await status_of(market, booking) == "Active"
     assert market.bench.bell.tallies.counted["marketplace_payment_retries"] == {("failed",): 1}
 
 

@@ -132,7 +132,7 @@ async def test_whoever_is_listed_is_looked_for_by_a_job(market: Market) -> None:
     assert told(market) == [MAIL]
 
 
-@pytest.mark.req("J-5.2", "J-5.17")
+@pytest.mark.req("J-5.2", "J-5.17", "X-J55")
 async def test_everybody_is_told_as_they_chose(market: Market) -> None:
     search = await save(market, channels=["sms", "email"])
     await save(market, "Ben", channels=["sms"])

@@ -194,11 +194,25 @@ async def test_which_tokens_go(market: Market) -> None:
 @pytest.mark.req("J-11.2", "J-11.3")
 async def test_many_go_in_batches_each_in_its_own_transaction(market: Market) -> None:
     await insert(market, left=-HOUR, used=False, age=2 * HOUR, count=10 * BATCH + 500)
+    await market.rows("CREATE TABLE marketplace.went (xid text, count bigint)")
+    await market.rows("GRANT INSERT ON marketplace.went TO PUBLIC")
+    await market.rows(
+        "CREATE FUNCTION marketplace.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO marketplace.went SELECT pg_current_xact_id()::text, count(*) FROM gone; RETURN NULL; END $$"
+    )
+    await market.rows(
+        "CREATE TRIGGER note AFTER DELETE ON marketplace.magic_link_tokens REFERENCING OLD TABLE AS gone "
+        "FOR EACH STATEMENT EXECUTE FUNCTION marketplace.note()"
+    )
     with kept_lines() as lines:
         await clean(market)
     assert await market.value("SELECT count(*) FROM marketplace.magic_link_tokens") == 0
     [said] = [line for line in lines if line["event"] == "magic links were deleted"]
     assert (said["expired"], said["unused"], said["batches"]) == (10_500, 0, 11)
+    went = await market.rows(
+        "SELECT sum(count)::integer AS n FROM marketplace.went GROUP BY xid ORDER BY 1 DESC"
+    )
+    assert [row["n"] for row in went] == [*[BATCH] * 10, 500]
 
 
 async def test_of_several_who_issue_the_first_link_one_makes_the_schedule(market: Market) -> None:

@@ -122,7 +122,7 @@ async def test_it_waits_for_whoever_changes_the_booking(market: Market) -> None:
     assert sent(market, "Final warning") == BOTH
 
 
-@pytest.mark.req("J-2.5")
+@pytest.mark.req("J-2.5", "X-J60")
 async def test_a_warning_that_nobody_takes_is_tried_with_growing_pauses_and_then_waits_for_somebody(
     market: Market,
 ) -> None:
@@ -155,6 +155,12 @@ async def test_a_warning_that_nobody_takes_is_tried_with_growing_pauses_and_then
         f"staffing:{booking['id']}",
         {"booking_id": booking["id"]},
     )
+    await market.bench.engine.watch.look()
+    (alert,) = await market.rows(
+        "SELECT tenant, detail FROM timebell.alerts WHERE rule = 'somebody_not_told'"
+    )
+    assert alert["tenant"] == "default"
+    assert alert["detail"].endswith(f"marketplace.final_warning about staffing:{booking['id']}")
 
 
 async def attention(market: Market) -> list[Json]:
