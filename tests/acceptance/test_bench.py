@@ -78,6 +78,7 @@ def test_http_is_measured_beside_plain_fastapi() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("digests", "--people", "10000"),
         ("enrol", "--bookings", "2000"),
         ("http", "--requests", "4000"),
         ("plan", "--schedules", "4000", "--due", "4000"),
@@ -214,6 +215,20 @@ def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
         part = answer[name]
         assert isinstance(part, dict)
         assert part["occurrences"] >= 60
+
+
+@pytest.mark.slow
+def test_digests_are_measured_and_what_is_due_meanwhile() -> None:
+    answer = bench("digests", "--people", "5000", "--rate", "40", "--sends")
+    assert (answer["bench"], answer["people"], answer["rate"]) == ("digests_and_mails", 5000, 40)
+    costs = answer["timebell"]
+    assert isinstance(costs, dict)
+    assert costs["per_s"] > 0
+    for who in ("own", "others", "reminders"):
+        late = answer[f"late_{who}"]
+        assert isinstance(late, dict)
+        assert late["n"] > 0
+        assert late["p50_ms"] <= late["p99_ms"] <= late["max_ms"]
 
 
 @pytest.mark.slow
