@@ -15,7 +15,7 @@ _LATE = {
 def digest_blocks(results: Results) -> dict[str, str]:
     """Every block of text that a page may hold, by the name of its markers."""
     return {
-        "digest-conditions": conditions(results),
+        "digest-conditions": conditions(results, is_turned=False),
         "digests": composed(results),
         "digest-late": late(results),
     }

@@ -35,6 +35,7 @@ def test_both_ways_are_measured_in_each_round() -> None:
 def test_it_is_shown_how_many_and_how_late() -> None:
     runs = [run("digests", 1, 3_000, 20), run("digests", 2, 2_000, 40), run("digests sent", 1, 900, None)]
     shown = digest_blocks({"conditions": CONDITIONS, "size": {"rounds": 2}, "runs": runs})
+    assert "2 rounds\n" in shown["digest-conditions"]
     composed, late = (
         [[cell.strip() for cell in row.split("|")[1:-1]] for row in shown[name].splitlines()]
         for name in ("digests", "digest-late")

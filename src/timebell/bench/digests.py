@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from timebell.bench.bars import beside_bars
 from timebell.bench.cost import Cost, Meter
-from timebell.bench.digests_ground import APPS, MARKET, OTHERS, add_meetings, add_people, add_workers
+from timebell.bench.digests_ground import (
+    APPS,
+    COMPOSED,
+    ENQUEUE,
+    OTHERS,
+    add_meetings,
+    add_people,
+    add_workers,
+)
 from timebell.bench.ground import Ground, close, throwaway
 from timebell.bench.late import percentile
 from timebell.engine import Engine
@@ -98,7 +106,7 @@ async def _measure(ground: Ground, people: int, rate: int, sends: bool) -> Measu
             try:
                 began, meter = await _now(bell), Meter(ground.server_pid)
                 async with bell.transaction() as tx:
-                    await bell.enqueue(tx, MARKET.enqueue, {"timezone": "UTC", "original_local": _wall(at)})
+                    await bell.enqueue(tx, ENQUEUE, {"timezone": "UTC", "original_local": _wall(at)})
                 async with asyncio.timeout(_DEADLINE_SECONDS):
                     await house.wait_until_composed(people)
                     cost = meter.read()
@@ -160,7 +168,7 @@ class House:
 
     async def wait_until_composed(self, people: int) -> None:
         for _ in range(_LOOKS_MAX):
-            if sum(self.bell.tallies.counted[MARKET.measure].values()) >= people:
+            if sum(self.bell.tallies.counted[COMPOSED].values()) >= people:
                 break
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 

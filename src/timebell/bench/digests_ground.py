@@ -14,6 +14,9 @@ from timebell.kernel import Timebell
 from timebell.notify import Notify
 
 APPS: Final = ("timebell.apps.marketplace", "timebell.apps.meetings")
+# The kind of job by which a schedule asks for the digests of its zone, and what counts those that were composed.
+ENQUEUE: Final = "marketplace.enqueue_digests"
+COMPOSED: Final = "marketplace_search_alerts"
 OTHERS: Final = "others"
 WORKERS: Final = 5
 # Reminders are due so long before the slot; there is so much time to accept each.
@@ -44,16 +47,6 @@ _WORKERS: Final = """
         '{roofs}', 2500, $2, $2, $2
     FROM generate_series(1, $1::integer)
 """
-
-
-class Market:
-    """What the bench asks of the marketplace. An app is loaded by its name, and so are its services."""
-
-    enqueue = "marketplace.enqueue_digests"
-    measure = "marketplace_search_alerts"
-
-
-MARKET: Final = Market()
 
 
 async def add_people(bell: Timebell, ground: Ground, people: int) -> None:
