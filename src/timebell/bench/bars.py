@@ -34,7 +34,8 @@ _IN_TIME: Final = tuple(
 )
 # Set at about twice of what it takes today, or for a ratio at what was promised; for runs of the default size.
 BARS: Final[Mapping[str, Sequence[Bar]]] = {
-    # A thousand a second: neither side may be what is missing for them. And nothing else is late by two seconds.
+    # A thousand a second, of a machine that has nothing else to do: neither side may be what is missing for them. And
+    # nothing else is late by two seconds.
     "digests": (
         Bar(figure=("timebell", "per_s"), at_least=1_000),
         Bar(figure=("timebell", "client_us"), at_most=270),

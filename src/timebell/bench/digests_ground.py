@@ -101,9 +101,9 @@ def _of(module: str) -> Any:
 async def _as_admin(ground: Ground, statement: str, *arguments: Any) -> None:
     connection: Any = await asyncpg.connect(ground.admin_url)
     try:
-        await connection.execute("SET session_replication_role = replica")
-        await connection.execute(statement, *arguments, timeout=600)
-        await connection.execute("RESET session_replication_role")
+        async with connection.transaction():
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            await connection.execute(statement, *arguments, timeout=600)
         await connection.execute("VACUUM (ANALYZE)", timeout=600)
     finally:
         await connection.close()
