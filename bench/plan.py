@@ -32,6 +32,7 @@ class Size:
     # Beside so many the broker does not keep up with the rate that we are measured at, so there is a lower one too.
     celery_late: tuple[str, ...] = ("10x30", "500x4")
     bookings: int = 10_000
+    people: int = 100_000
 
 
 # For trying the benchmark itself out; what it shows is not worth telling.
@@ -55,6 +56,7 @@ QUICK = Size(
     celery_future=500,
     celery_late=("10x2", "100x2"),
     bookings=300,
+    people=1_000,
 )
 
 
@@ -105,6 +107,14 @@ def plan_sequences(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
     """Bookings that come, and what is scheduled for them. The bench measures its raw side before and after its own."""
     for number in range(size.rounds):
         yield Measurement(name="enrol", round=number, arguments=("enrol", f"--bookings={size.bookings}"))
+
+
+def plan_digests(size: Size, peers: Sequence[Peer]) -> Iterator[Measurement]:
+    """Digests of one instant, composed alone, and composed while the same process sends them."""
+    for number in range(size.rounds):
+        people = f"--people={size.people}"
+        yield Measurement(name="digests", round=number, arguments=("digests", people))
+        yield Measurement(name="digests sent", round=number, arguments=("digests", people, "--sends"))
 
 
 def _ours(size: Size, number: int) -> Iterator[Measurement]:

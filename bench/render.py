@@ -243,7 +243,7 @@ def memory(results: Results) -> str:
     )
 
 
-def conditions(results: Results, rounds_of: str = "rounds") -> str:
+def conditions(results: Results, rounds_of: str = "rounds", *, is_turned: bool = True) -> str:
     own = results["conditions"]
     loads = [run["weather"]["load"] for run in results["runs"]]
     others = [
@@ -254,7 +254,7 @@ def conditions(results: Results, rounds_of: str = "rounds") -> str:
     libraries = ", ".join(f"{name} {version}" for name, version in own["versions"].items())
     rounds, cells = "one round", "a cell is what was measured in that round"
     if (number := results["size"][rounds_of]) > 1:
-        is_compared = len({run["name"] for run in results["runs"]}) > 1
+        is_compared = is_turned and len({run["name"] for run in results["runs"]}) > 1
         rounds = f"{number} rounds" + (", every other one backwards" if is_compared else "")
         cells = "a cell is the median of the rounds, with the lowest and the highest in parentheses"
     return "\n".join(

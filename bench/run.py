@@ -24,8 +24,9 @@ import asyncpg
 import click
 
 from bench.place import Place, Weather, place
-from bench.plan import QUICK, Measurement, Size, plan, plan_messages, plan_sequences
+from bench.plan import QUICK, Measurement, Size, plan, plan_digests, plan_messages, plan_sequences
 from bench.render import Results, blocks, put
+from bench.render_digests import digest_blocks
 from bench.render_messages import message_blocks
 from bench.render_sequences import sequence_blocks
 from bench.scratch import MESSAGE_PEERS, PEERS, ROOT, NotRun, Peer, command, node_version
@@ -79,6 +80,15 @@ PARTS: Mapping[str, Part] = {
         plan=plan_sequences,
         peers={},
         blocks=sequence_blocks,
+        libraries=("timebell", "asyncpg", "uvloop", "orjson"),
+    ),
+    "digests": Part(
+        results=ROOT / "bench" / "results" / "digests",
+        unpublished=ROOT / "build" / "bench-digests.json",
+        pages={_PERFORMANCE: ["digest-conditions", "digests", "digest-late"]},
+        plan=plan_digests,
+        peers={},
+        blocks=digest_blocks,
         libraries=("timebell", "asyncpg", "uvloop", "orjson"),
     ),
 }

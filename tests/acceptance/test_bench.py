@@ -217,6 +217,30 @@ def test_the_planner_is_measured_and_claims_only_what_is_due() -> None:
 
 
 @pytest.mark.slow
+def test_a_digest_takes_less_than_a_thousandth_of_each_processor() -> None:
+    """How many a second that is, and how late others are, depends on how busy the machine is."""
+    bars = bench("digests", "--people", "10000")["bars"]
+    assert isinstance(bars, list)
+    met = {bar["figure"]: bar["is_met"] for bar in bars}
+    assert met["timebell.client_us"]
+    assert met["timebell.server_us"]
+
+
+@pytest.mark.slow
+def test_digests_are_measured_and_what_is_due_meanwhile() -> None:
+    answer = bench("digests", "--people", "3000", "--rate", "40", "--sends")
+    assert (answer["bench"], answer["people"], answer["rate"]) == ("digests_and_mails", 3000, 40)
+    costs = answer["timebell"]
+    assert isinstance(costs, dict)
+    assert costs["per_s"] > 0
+    for who in ("own", "others", "reminders"):
+        late = answer[f"late_{who}"]
+        assert isinstance(late, dict)
+        assert late["n"] > 0
+        assert late["p50_ms"] <= late["p99_ms"] <= late["max_ms"]
+
+
+@pytest.mark.slow
 def test_enrolling_is_measured_beside_a_bare_insert_of_the_same_rows() -> None:
     answer = bench("enrol", "--bookings", "300")
     assert (answer["bench"], answer["bookings"], answer["steps"]) == ("enrol", 300, 8)

@@ -12,6 +12,14 @@ _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 
 PLANTED = [
     Planted(
+        name="recipients-are-not-kept",
+        file="notify/recipients.py",
+        old="await self._told.read_told(tx.session, tenant=tx.tenant, ids=_checked_ids(tx, ids))",
+        new="await self._store.read_recipients(tx.session, tenant=tx.tenant, ids=_checked_ids(tx, ids))",
+        why="Somebody is erased between being found and being told.",
+        tests=("tests/store/notify/test_recipients.py::test_whoever_is_asked_for_is_there_until_the_end",),
+    ),
+    Planted(
         name="guard-without-its-words",
         file="notify/digest_entries.py",
         old='why = {"why": answer.why} if isinstance(answer, Refused) else {}',

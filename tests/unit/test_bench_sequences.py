@@ -9,6 +9,18 @@ from bench.render import put
 from bench.render_sequences import sequence_blocks
 from bench.run import PARTS
 
+CONDITIONS = {
+    "date": "2026-11-18",
+    "commit": "abc",
+    "processor": "one",
+    "processors": 2,
+    "memory_gb": 24,
+    "system": "Linux",
+    "postgresql": "18",
+    "settings": {},
+    "versions": {},
+}
+
 
 def run(number: int, ours: int, raw: int) -> dict[str, Any]:
     side = {"client_us": 60.0, "server_us": 35.0}
@@ -29,19 +41,8 @@ def test_each_round_is_one_measurement() -> None:
 
 
 def test_each_side_is_shown_beside_the_raw_one_of_its_own_round() -> None:
-    conditions = {
-        "date": "2026-11-18",
-        "commit": "abc",
-        "processor": "one",
-        "processors": 2,
-        "memory_gb": 24,
-        "system": "Linux",
-        "postgresql": "18",
-        "settings": {},
-        "versions": {},
-    }
     runs = [run(0, 1_000, 2_000), run(1, 3_000, 4_000), run(2, 1_000, 4_000)]
-    shown = sequence_blocks({"conditions": conditions, "size": {"rounds": 3}, "runs": runs})
+    shown = sequence_blocks({"conditions": CONDITIONS, "size": {"rounds": 3}, "runs": runs})
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in shown["sequences"].splitlines()]
     assert rows[2] == [
         "many in one transaction",

@@ -29,8 +29,20 @@ class Bar:
         return {"figure": ".".join(self.figure), "value": value, **limit, "is_met": is_met}
 
 
+_IN_TIME: Final = tuple(
+    Bar(figure=(f"late_{who}", "max_ms"), at_most=2_000) for who in ("own", "others", "reminders")
+)
 # Set at about twice of what it takes today, or for a ratio at what was promised; for runs of the default size.
 BARS: Final[Mapping[str, Sequence[Bar]]] = {
+    # A thousand a second, of a machine that has nothing else to do: neither side may be what is missing for them. And
+    # nothing else is late by two seconds.
+    "digests": (
+        Bar(figure=("timebell", "per_s"), at_least=1_000),
+        Bar(figure=("timebell", "client_us"), at_most=270),
+        Bar(figure=("timebell", "server_us"), at_most=470),
+        *_IN_TIME,
+    ),
+    "digests_and_mails": _IN_TIME,
     # Three thousand a second: neither side may be what is missing for them, also where bookings come alone.
     "enrol": (
         Bar(figure=("timebell", "per_s"), at_least=3_000),

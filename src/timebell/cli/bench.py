@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from timebell.bench.bars import missed
+from timebell.bench.digests import digests as measure_digests
 from timebell.bench.drain import drain as measure_drain
 from timebell.bench.enqueue import enqueue as measure_enqueue
 from timebell.bench.enrol import enrol as measure_enrol
@@ -68,6 +69,25 @@ def _broker(function: Function) -> Function:
 def bench() -> None:
     """Measure this machine on a database that is thrown away afterwards."""
     set_up_logs("warning", "console")
+
+
+@bench.command(short_help="Digests of saved searches composed a second.")
+@click.option("--people", default=20_000, show_default=True, type=click.IntRange(100, 1_000_000))
+@click.option(
+    "--rate",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Jobs a second of each of two tenants meanwhile.",
+)
+@click.option("--sends", is_flag=True, help="Send the mails too, in the same process at the same time.")
+@_data
+@_check
+@_json
+def digests(as_json: bool, check: bool, **what: Any) -> None:
+    """Digests of one instant that one process composes a second, and how late others' jobs and reminders are then."""
+    _expect_nobody()
+    _show(measure_digests(**what), as_json, check)
 
 
 @bench.command(short_help="Due jobs paid a second.")

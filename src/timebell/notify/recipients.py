@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from timebell.db.pool import Row
 from timebell.errors import InvalidInput, KeyConflict, NotFound
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.models import check_name
@@ -155,22 +156,16 @@ class Recipients:
 
     async def names(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, str]:
         """How those of these recipients are called who are there; none is erased before the transaction ends."""
-        check_transaction(tx)
-        if len(ids) > PAGE_MAX:
-            raise InvalidInput(f"{len(ids)} at once, the limit is {PAGE_MAX}; ask several times", field="ids")
-        for id in ids:
-            check_recipient_id(id, "ids")
-        rows = await self._told.read_told(tx.session, tenant=tx.tenant, ids=sorted(set(ids)))
-        return {row["id"]: row["name"] for row in rows}
+        return {row["id"]: row["name"] for row in await self._kept(tx, ids)}
+
+    async def timezones(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, str]:
+        """Where those of these recipients are who are there; none is erased before the transaction ends."""
+        return {row["id"]: row["timezone"] for row in await self._kept(tx, ids)}
 
     async def get_many(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Recipient]:
         """Those of these recipients who are there, with their addresses, by their ids."""
-        check_transaction(tx)
-        if len(ids) > PAGE_MAX:
-            raise InvalidInput(f"{len(ids)} at once, the limit is {PAGE_MAX}; ask several times", field="ids")
-        for id in ids:
-            check_recipient_id(id, "ids")
-        rows = await self._store.read_recipients(tx.session, tenant=tx.tenant, ids=sorted(set(ids)))
+        asked = _checked_ids(tx, ids)
+        rows = await self._store.read_recipients(tx.session, tenant=tx.tenant, ids=asked)
         return {row["id"]: recipient_of(row) for row in rows}
 
     async def find(self, external_id: str, *, tenant: str = DEFAULT_TENANT) -> Recipient:
@@ -206,6 +201,9 @@ class Recipients:
         """Everything that is kept about a recipient, as JSON, a page at a time."""
         return await self._exporter.export(id, tenant=tenant, limit=limit, cursor=cursor)
 
+    async def _kept(self, tx: Transaction, ids: Sequence[UUID]) -> Sequence[Row]:
+        return await self._told.read_told(tx.session, tenant=tx.tenant, ids=_checked_ids(tx, ids))
+
     async def _read(self, name: object, *, tenant: str, **which: Any) -> Recipient:
         check_name("tenant", tenant, required=True)
         async with self._bell.database.connection() as session:
@@ -228,6 +226,15 @@ class Recipients:
         await self._store.touch_recipient(tx.session, tenant=tx.tenant, id=id)
         await self._changes.record(tx, id, "recipient.changed", {"changed": [kind]}, actor)
         await self._changes.hasten(tx, id, WAITS_FOR_ADDRESS)
+
+
+def _checked_ids(tx: Transaction, ids: Sequence[UUID]) -> list[UUID]:
+    check_transaction(tx)
+    if len(ids) > PAGE_MAX:
+        raise InvalidInput(f"{len(ids)} at once, the limit is {PAGE_MAX}; ask several times", field="ids")
+    for id in ids:
+        check_recipient_id(id, "ids")
+    return sorted(set(ids))
 
 
 def _taken(external_id: str | None) -> KeyConflict:

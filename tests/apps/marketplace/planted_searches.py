@@ -68,7 +68,6 @@ SEARCHES = [
         new='            if after.state == "Listed":\n',
         why="Whoever changes something about somebody who is listed would tell everybody again.",
         tests=_LISTED,
-        survives="The job looks for who was listed at that instant, and finds that everybody was told.",
     ),
     Planted(
         name="searches-told-twice-a-day",

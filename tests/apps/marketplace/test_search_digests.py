@@ -28,6 +28,7 @@ from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.searches.alerting import SEARCH_ALERTS
 from timebell.apps.marketplace.searches.composing import Digests
 from timebell.apps.marketplace.searches.cycles import COMPOSE_DIGESTS, ENQUEUE_DIGESTS, DigestCycles
+from timebell.apps.marketplace.searches.models import SearchSettings
 
 FIVE = local(2027, 3, 2, 5)
 BEA, BEN = "bea@example.org", "ben@example.org"
@@ -134,7 +135,8 @@ async def test_a_worker_is_in_one_digest_and_a_digest_is_told_once(market: Marke
     bell = market.bench.bell
     for _ in range(2):
         async with bell.transaction() as tx:
-            again = await Digests(bell).compose(tx, [market.people["Bea"]], "Europe/Berlin", FIVE, By())
+            digests = Digests(bell, SearchSettings())
+            again = await digests.compose(tx, [market.people["Bea"]], "Europe/Berlin", FIVE, By())
             assert again == []
     await newcomer(market, "late", zip="2")
     await market.pass_until(FIVE + DAY)
@@ -177,7 +179,8 @@ async def test_what_a_missed_digest_would_have_said_is_said_by_the_next(market: 
         await newcomer(market, str(hours), zip=str(int(hours / HOUR)))
     bell = market.bench.bell
     async with bell.transaction() as tx:
-        told = await Digests(bell).compose(tx, [market.people["Bea"]], "Europe/Berlin", FIVE + 3 * DAY, By())
+        digests = Digests(bell, SearchSettings())
+        told = await digests.compose(tx, [market.people["Bea"]], "Europe/Berlin", FIVE + 3 * DAY, By())
         assert told == [True]
     await market.bench.run_due()
     [(_, text)] = mails(market)
@@ -220,16 +223,19 @@ async def test_where_nobody_knows_the_zone_it_is_utc(market: Market) -> None:
     assert await market.value("SELECT count(*) FROM timebell_notify.notifications") == 1
 
 
+@pytest.mark.req("J-5.3", "X-J52")
 async def test_whoever_moves_has_it_at_five_where_they_are(market: Market) -> None:
     await only_digest(market)
     await market.pass_until(FIVE)
     await move(market, "Bea", "Asia/Tokyo")
+    await newcomer(market, "listed right after", zip="20095")
     await market.pass_until(FIVE + DAY)
     assert len(mails(market)) == 1
     [row] = await searches_of(market, "timezone")
     assert row["timezone"] == "Asia/Tokyo"
     await market.pass_until(local(2027, 3, 4, 5, zone="Asia/Tokyo"))
     assert len(mails(market)) == 2
+    assert "20095" in mails(market)[1][1], "it looks back to the digest before"
     await market.pass_until(FIVE + 2 * DAY)
     assert len(mails(market)) == 2
 

@@ -1,8 +1,7 @@
-"""A hundred thousand people whose five o'clock is the same instant."""
+"""A hundred thousand people whose five o'clock is the same instant. How many a second that is, `timebell bench digests`
+measures."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -15,7 +14,7 @@ PEOPLE = 100_000
 
 @pytest.mark.slow
 @pytest.mark.req("J-5.3")
-async def test_a_thousand_digests_a_second_are_composed_in_one_process(market: Market) -> None:
+async def test_a_hundred_thousand_at_one_instant_have_one_digest_each(market: Market) -> None:
     await save(market, instant=False)
     await newcomers(market, 5)
     await market.rows(
@@ -34,11 +33,12 @@ async def test_a_thousand_digests_a_second_are_composed_in_one_process(market: M
     async with bell.transaction() as tx:
         await bell.pause(tx, "notify")
     market.clock.move_to(FIVE)
-    count = "SELECT count(*) FROM timebell_notify.notifications"
-    began = time.perf_counter()
     await market.bench.run_due()
-    seconds = time.perf_counter() - began
-    composed = await market.value(count)
-    print(f"{composed} digests in {seconds:.1f} s: {composed / seconds:.0f} a second")
-    assert composed == PEOPLE
-    assert composed / seconds >= 1_000
+    [row] = await market.rows(
+        "SELECT count(*) AS composed, count(DISTINCT recipient_id) AS people, "
+        "count(*) FILTER (WHERE context #>> '{searches,0,workers,4,trade}' = 'carpenter') AS whole "
+        "FROM timebell_notify.notifications"
+    )
+    assert tuple(row) == (PEOPLE, PEOPLE, PEOPLE)
+    left = "SELECT count(*) FROM marketplace.saved_searches WHERE last_digest_at IS DISTINCT FROM $1"
+    assert await market.value(left, FIVE) == 0

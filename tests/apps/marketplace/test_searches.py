@@ -127,6 +127,8 @@ async def test_whoever_is_listed_is_looked_for_by_a_job(market: Market) -> None:
     assert orjson.loads(job["payload"])["worker_id"] == str(worker)
     done(await market.ask(None, "PUT", f"{path}/state", {"state": "Listed"}))
     assert await market.value(count, MATCH_SEARCHES) == 1, "they were listed already"
+    done(await market.ask(None, "PATCH", path, {"hourly_rate": 200}))
+    assert await market.value(count, MATCH_SEARCHES) == 1, "whatever else changes about them"
     assert told(market) == []
     await market.bench.run_due()
     assert told(market) == [MAIL]

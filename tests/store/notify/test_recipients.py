@@ -464,3 +464,27 @@ async def test_an_id_is_a_uuid(bell: Timebell, recipients: Recipients, id: Any) 
         await recipients.get(id)
     with pytest.raises(NotFound):
         await recipients.get(uuid4())
+
+
+async def test_whoever_is_asked_for_is_there_until_the_end(
+    bell: Timebell, recipients: Recipients, tables: Tables
+) -> None:
+    ana = await add(bell, recipients, timezone="Asia/Tokyo")
+    ben = await add(bell, recipients, name="Ben", timezone="Europe/Berlin")
+    gone = await add(bell, recipients)
+    other = await add(bell, recipients, tenant="other")
+    async with bell.transaction() as tx:
+        await recipients.erase(tx, gone.id)
+    ids = [ben.id, ana.id, ana.id, gone.id, other.id, uuid4()]
+    free = "SELECT name FROM timebell_notify.recipients WHERE name IN ('Ana', 'Ben') FOR UPDATE SKIP LOCKED"
+    for ask, known in (
+        (recipients.timezones, {ana.id: "Asia/Tokyo", ben.id: "Europe/Berlin"}),
+        (recipients.names, {ana.id: "Ana", ben.id: "Ben"}),
+    ):
+        async with bell.transaction() as tx:
+            assert await ask(tx, ids) == known
+            # Only she of the other tenant is free to be erased.
+            assert [row["name"] for row in await tables.rows(free)] == ["Ana"]
+            with pytest.raises(InvalidInput, match="limit is 500"):
+                await ask(tx, [ana.id] * 501)
+        assert len(await tables.rows(free)) == 3

@@ -16,7 +16,7 @@ from timebell.apps.marketplace.models import By, id_of
 from timebell.apps.marketplace.searches.cycles import DigestCycles
 from timebell.apps.marketplace.searches.failing import guarded
 from timebell.apps.marketplace.searches.matching_store import MatchingStore
-from timebell.apps.marketplace.searches.models import AlertChannel, Listed, Match
+from timebell.apps.marketplace.searches.models import AlertChannel, Listed, Match, SearchSettings
 from timebell.apps.marketplace.searches.rules import BATCH, cause_of, probes_of, rate_of, shared
 from timebell.apps.marketplace.searches.service import search_subject
 from timebell.apps.marketplace.searches.store import SearchStore
@@ -48,21 +48,21 @@ class Given:
 
 async def match_searches(job: Job) -> Outcome:
     """One batch of those who look for somebody who was listed."""
-    return await guarded(job, "instant", lambda: _match(job), _left_of_worker)
+    return await guarded(job, "instant", lambda settings: _match(job, settings), _left_of_worker)
 
 
 async def alert_search(job: Job) -> Outcome:
     """One search of a batch in which it alone could not be told."""
 
-    async def run() -> Outcome:
+    async def run(settings: SearchSettings) -> Outcome:
         worker = await _worker_of(job)
         if worker is None:
             return Done()
         match = await MatchingStore(job.bell.clock).find_match(
             job.tx, id=UUID(job.payload["search_id"]), worker_id=worker.id
         )
-        given = Given() if match is None else await Alerts(job.bell).give(job.tx, worker, [match], _by(job))
-        _count(job, given)
+        if match is not None:
+            _count(job, await Alerts(job.bell, settings).give(job.tx, worker, [match], _by(job)))
         job.tx.after_commit.append(lambda: job.bell.tallies.add(RETRIES, "told"))
         return Done()
 
@@ -87,15 +87,16 @@ async def still_matches(job: Job) -> bool:
 class Alerts:
     """Tells some users about one worker."""
 
-    def __init__(self, bell: Timebell) -> None:
+    def __init__(self, bell: Timebell, settings: SearchSettings) -> None:
         self._bell = bell
+        self._settings = settings
         self._store = MatchingStore(bell.clock)
         self._searches = SearchStore(bell.clock)
         self._notify = Notify(bell)
 
     async def give(self, tx: Transaction, worker: Listed, matches: Sequence[Match], by: By) -> Given:
         """All of them or none. A search tells of somebody once a day, and a person is told so many an hour."""
-        settings = await self._searches.read_search_settings(tx)
+        settings = self._settings
         users = sorted({match.user_id for match in matches})
         await self._searches.lock_user(tx, user_ids=users)
         # Whoever is being erased is waited for here, and not when something is written that the erasure waits for.
@@ -168,7 +169,7 @@ def _tell(worker: Listed, match: Match, channels: Sequence[AlertChannel], by: By
     )
 
 
-async def _match(job: Job) -> Outcome:
+async def _match(job: Job, settings: SearchSettings) -> Outcome:
     worker = await _worker_of(job)
     if worker is None:
         return Done()
@@ -184,17 +185,17 @@ async def _match(job: Job) -> Outcome:
     )
     page = found[:limit]
     if page:
-        await _give_each(job, worker, page)
+        await _give_each(job, settings, worker, page)
     if len(found) <= limit:
         return Done()
     last = {"number": page[-1].number, "after": str(page[-1].id)}
     return Snooze(delay=timedelta(0), reason="more to come", cursor=last)
 
 
-async def _give_each(job: Job, worker: Listed, page: Sequence[Match]) -> None:
+async def _give_each(job: Job, settings: SearchSettings, worker: Listed, page: Sequence[Match]) -> None:
     """A batch is told as a whole; where it cannot be, each is told by itself, and those that cannot are tried again by
     themselves. Where none can, it is the batch that failed."""
-    alerts, by, tx = Alerts(job.bell), _by(job), job.tx
+    alerts, by, tx = Alerts(job.bell, settings), _by(job), job.tx
     try:
         async with tx.all_or_nothing():
             given = await alerts.give(tx, worker, page, by)

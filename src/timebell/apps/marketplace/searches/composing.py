@@ -19,7 +19,7 @@ from timebell.apps.marketplace.searches.alerting import BATCHES, RETRIES, SEARCH
 from timebell.apps.marketplace.searches.cycles import DigestCycles, compose_job, zone_of
 from timebell.apps.marketplace.searches.failing import guarded
 from timebell.apps.marketplace.searches.matching_store import MatchingStore
-from timebell.apps.marketplace.searches.models import Digested
+from timebell.apps.marketplace.searches.models import Digested, SearchSettings
 from timebell.apps.marketplace.searches.rules import (
     BATCH,
     ENTRIES_MAX,
@@ -44,22 +44,22 @@ _MAIL: Final = ("email",)
 
 async def compose_digests(job: Job) -> Outcome:
     """The digests of some people. After a failure fewer are done at once, and the rest afterwards."""
-    return await guarded(job, "digest", lambda: _compose(job), _left_of_users)
+    return await guarded(job, "digest", lambda settings: _compose(job, settings), _left_of_users)
 
 
-async def _compose(job: Job) -> Outcome:
+async def _compose(job: Job, settings: SearchSettings) -> Outcome:
     cursor = job.cursor or {"done": 0}
     users = [UUID(user) for user in job.payload["users"]]
     begin, end = cursor["done"], cursor["done"] + job.batch(BATCH)
-    await _compose_each(job, users[begin:end])
+    await _compose_each(job, settings, users[begin:end])
     if end >= len(users):
         return Done()
     return Snooze(delay=timedelta(0), reason="more to come", cursor={"done": end})
 
 
-async def _compose_each(job: Job, users: Sequence[UUID]) -> None:
+async def _compose_each(job: Job, settings: SearchSettings, users: Sequence[UUID]) -> None:
     """As a whole, or each by themselves; those that fail are tried again by themselves."""
-    digests, tx = Digests(job.bell), job.tx
+    digests, tx = Digests(job.bell, settings), job.tx
     timezone, at, by = job.payload["timezone"], datetime.fromisoformat(job.payload["at"]), _by(job)
     is_retry = len(job.payload["users"]) == 1 and bool(job.payload.get("is_retry"))
     try:
@@ -103,8 +103,9 @@ async def _compose_each(job: Job, users: Sequence[UUID]) -> None:
 class Digests:
     """Composes the mails of some people for one instant."""
 
-    def __init__(self, bell: Timebell) -> None:
+    def __init__(self, bell: Timebell, settings: SearchSettings) -> None:
         self._bell = bell
+        self._settings = settings
         self._store = MatchingStore(bell.clock)
         self._searches = SearchStore(bell.clock)
         self._notify = Notify(bell)
@@ -122,7 +123,6 @@ class Digests:
         )
         if not rows:
             return []
-        settings = await self._searches.read_search_settings(tx)
         found = await self._found(tx, [row["id"] for row in rows], at)
         searches = [_digested(row, found.get(row["id"], ())) for row in rows]
         ended = await self._store.settle_digests(
@@ -130,7 +130,7 @@ class Digests:
             ids=[one.id for one in searches],
             founds=[bool(one.workers) for one in searches],
             at=at,
-            zero_max=settings.zero_digests_max,
+            zero_max=self._settings.zero_digests_max,
         )
         mails: list[Tell] = []
         names: list[bool] = []
@@ -152,13 +152,12 @@ class Digests:
     async def _still_here(self, tx: Transaction, users: Sequence[UUID], timezone: str, by: By) -> list[UUID]:
         """Those who live in this zone. Whoever has moved has their digest there from now on."""
         # Whoever is being erased is waited for before anything is written that the erasure waits for.
-        there = await self._notify.recipients.names(tx, users)
-        people = await self._notify.recipients.get_many(tx, users)
+        timezones = await self._notify.recipients.timezones(tx, users)
         here: list[UUID] = []
         for user in users:
-            if user not in there or user not in people:
+            if user not in timezones:
                 continue
-            now_in = zone_of(people[user].timezone, user)
+            now_in = zone_of(timezones[user], user)
             if now_in == timezone:
                 here.append(user)
                 continue

@@ -24,13 +24,14 @@ SKIPS: Final = "marketplace_search_skips"
 SKIP_SECONDS: Final = "marketplace_search_skip_seconds"
 # What is left out, whom it was about and which searches it would have told, as far as that is known.
 Left = Callable[[Job], Awaitable[tuple[UUID | None, Sequence[UUID]]]]
+Run = Callable[[SearchSettings], Awaitable[Outcome]]
 _LOSSES_MAX: Final = 10_000
 # Since when jobs have lost the database again and again, as far as this process has seen it.
 _LOSSES: Final[WeakKeyDictionary[Timebell, OrderedDict[UUID, datetime]]] = WeakKeyDictionary()
 
 
-async def guarded(job: Job, sort: Sort, run: Callable[[], Awaitable[Outcome]], left: Left) -> Outcome:
-    """Run it, all or nothing."""
+async def guarded(job: Job, sort: Sort, run: Run, left: Left) -> Outcome:
+    """Run it by what its tenant decided, all or nothing."""
     losses = _LOSSES.setdefault(job.bell, OrderedDict())
     hooks = len(job.tx.after_commit)
     try:
@@ -40,7 +41,7 @@ async def guarded(job: Job, sort: Sort, run: Callable[[], Awaitable[Outcome]], l
             return await _skip(job, sort, "database", lost, left)
         try:
             async with job.tx.all_or_nothing():
-                outcome = await run()
+                outcome = await run(settings)
         except (TimebellError, *DATABASE_ERRORS) as error:
             # What was undone is not counted either.
             del job.tx.after_commit[hooks:]

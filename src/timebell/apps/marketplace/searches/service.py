@@ -106,10 +106,10 @@ class Searches:
         return search
 
     async def _timezone(self, tx: Transaction, person: UUID) -> str:
-        people = await self._notify.recipients.get_many(tx, [person])
-        if not await self._notify.recipients.names(tx, [person]) or person not in people:
+        timezones = await self._notify.recipients.timezones(tx, [person])
+        if person not in timezones:
             raise NotFound(f"there is no recipient {person}; add it first")
-        return zone_of(people[person].timezone, person)
+        return zone_of(timezones[person], person)
 
     async def _record(self, tx: Transaction, event: str, id: UUID, data: Mapping[str, Any], by: By) -> None:
         await self._bell.record(
