@@ -110,6 +110,19 @@ class Templates:
         check_transaction(tx)
         return await self._save(tx, SHIPPED, draft, is_locked=is_locked)
 
+    async def ship_all(
+        self, tx: Transaction, drafts: Sequence[TemplateDraft], *, is_locked: bool = False
+    ) -> None:
+        """The same for all that an app says. Most processes find all of it shipped, and ask that in two statements."""
+        check_transaction(tx)
+        work = partial(_checked_drafts, drafts)
+        checked = await self._bell.aside.short.run(SHIPPED, "templates", work)
+        shipped = await self._currents(tx, SHIPPED, [draft.key for draft in checked])
+        for draft in checked:
+            current = shipped.get(draft.key)
+            if current is None or not is_same(current, draft, is_locked):
+                await self._save(tx, SHIPPED, CheckedDraft(draft=draft), is_locked=is_locked)
+
     async def use(self, tx: Transaction, key: str, version: int | None = None) -> Pinned:
         """Make an earlier version of the tenant's own the current one; None goes back to what is shipped."""
         check_transaction(tx)
@@ -286,7 +299,7 @@ class Templates:
             checked = await self._bell.aside.short.run(tenant, "templates", partial(checked_draft, draft))
         async with tx.all_or_nothing():
             await self._store.lock_template(tx.session, tenant=tenant, key=checked.key)
-            current = await self._current(tx, tenant, checked.key)
+            current = (await self._currents(tx, tenant, [checked.key])).get(checked.key)
             if tenant != SHIPPED and current is not None and current.is_shipped and current.is_locked:
                 raise InvalidTemplate("is shipped and locked; save your texts under another key", field="key")
             if (
@@ -313,12 +326,14 @@ class Templates:
                 created_at=row["created_at"],
             )
 
-    async def _current(self, tx: Transaction, tenant: str, key: str) -> Template | None:
-        pins = await self._store.pin_templates(tx.session, [(tenant, key, None)])
+    async def _currents(self, tx: Transaction, tenant: str, keys: Sequence[str]) -> dict[str, Template]:
+        if not keys:
+            return {}
+        pins = await self._store.pin_templates(tx.session, [(tenant, key, None) for key in keys])
         if not pins:
-            return None
-        (row,) = await self._store.read_templates(tx.session, [(tenant, key, pins[0]["version"])])
-        return template_of(row)
+            return {}
+        asked: list[Asked] = [(tenant, pin["key"], pin["version"]) for pin in pins]
+        return {row["key"]: template_of(row) for row in await self._store.read_templates(tx.session, asked)}
 
     async def _read_pins(self, asked: Sequence[Asked]) -> Sequence[Pinned | None]:
         async with self._bell.database.connection() as session:
@@ -360,6 +375,10 @@ class _Cache:
         while self._chars > CACHED_CHARS_MAX or len(self._compiled) > CACHED_TEMPLATES_MAX:
             _, oldest = self._compiled.popitem(last=False)
             self._chars -= oldest.chars
+
+
+def _checked_drafts(drafts: Sequence[TemplateDraft]) -> list[TemplateDraft]:
+    return [checked_draft(draft) for draft in drafts]
 
 
 def _no_template(key: str, version: int | None) -> NotFound:

@@ -51,6 +51,43 @@ async def ship(bell: Timebell, templates: Templates, body: str, *, is_locked: bo
         return await templates.ship(tx, draft(body), is_locked=is_locked)
 
 
+async def shipped(bell: Timebell) -> dict[str, list[int]]:
+    """The versions of each key that is shipped, the current one last."""
+    async with bell.database.connection() as session:
+        rows = await session.connection.fetch(
+            "SELECT key, version FROM timebell_notify.templates WHERE tenant = '' ORDER BY is_current, version"
+        )
+    return {
+        key: [row["version"] for row in rows if row["key"] == key] for key in {row["key"] for row in rows}
+    }
+
+
+async def test_of_many_that_are_shipped_only_what_changed_is_a_new_version(
+    bell: Timebell, templates: Templates
+) -> None:
+    drafts = [draft("one", "first"), draft("two", "second"), draft("three", "third")]
+    for said, versions in (
+        (drafts, {"first": [1], "second": [1], "third": [1]}),
+        (drafts, {"first": [1], "second": [1], "third": [1]}),
+        ([drafts[0], draft("other", "second")], {"first": [1], "second": [1, 2], "third": [1]}),
+        ((), {"first": [1], "second": [1, 2], "third": [1]}),
+    ):
+        async with bell.transaction() as tx:
+            await templates.ship_all(tx, said)
+        assert await shipped(bell) == versions
+    async with bell.transaction() as tx:
+        await templates.ship_all(tx, drafts[:1], is_locked=True)
+    assert (await templates.read("first", tenant="default")).is_locked
+    assert await shipped(bell) == {"first": [1, 2], "second": [1, 2], "third": [1]}
+
+
+async def test_of_many_none_is_shipped_where_one_is_wrong(bell: Timebell, templates: Templates) -> None:
+    with pytest.raises(InvalidTemplate):
+        async with bell.transaction() as tx:
+            await templates.ship_all(tx, [draft("one", "first"), draft("{{ nobody }", "second")])
+    assert await shipped(bell) == {}
+
+
 async def body_of(templates: Templates, tenant: str = "default", version: int | None = None) -> str:
     return (await templates.read("greeting", tenant=tenant, version=version)).texts[0].body
 

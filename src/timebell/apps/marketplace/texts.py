@@ -139,8 +139,7 @@ async def ship(bell: Timebell) -> None:
     """Have these be the texts of every tenant."""
     notify = Notify(bell)
     async with bell.transaction() as tx:
-        for draft in (*DRAFTS, *SEARCH_DRAFTS):
-            await notify.templates.ship(tx, draft, is_locked=True)
+        await notify.templates.ship_all(tx, (*DRAFTS, *SEARCH_DRAFTS), is_locked=True)
 
 
 def tells(

@@ -214,5 +214,4 @@ async def ship(bell: Timebell) -> None:
     """Have this version's texts be the current ones of every tenant that has none of its own."""
     notify = Notify(bell)
     async with bell.transaction() as tx:
-        for draft in DRAFTS:
-            await notify.templates.ship(tx, draft)
+        await notify.templates.ship_all(tx, DRAFTS)
