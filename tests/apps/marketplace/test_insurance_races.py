@@ -106,26 +106,26 @@ async def renews_and_closes(database: TestDatabase, rounds: range, least: int) -
 
 
 @pytest.mark.req("J-4.9")
-async def test_a_hard_stop_races_with_clocking_in(marketplace_database: TestDatabase) -> None:
-    await stops_and_clocks_in(marketplace_database, range(0, 40, 8), least=1)
+async def test_a_hard_stop_races_with_clocking_in(market_database: TestDatabase) -> None:
+    await stops_and_clocks_in(market_database, range(0, 40, 8), least=1)
 
 
 @pytest.mark.req("J-4.12")
-async def test_a_renewal_races_with_the_end_of_a_report(marketplace_database: TestDatabase) -> None:
-    await renews_and_closes(marketplace_database, range(0, 40, 7), least=1)
+async def test_a_renewal_races_with_the_end_of_a_report(market_database: TestDatabase) -> None:
+    await renews_and_closes(market_database, range(0, 40, 7), least=1)
 
 
 @pytest.mark.slow
 @pytest.mark.req("J-4.9")
 async def test_a_hard_stop_races_with_clocking_in_two_hundred_times(
-    marketplace_database: TestDatabase,
+    market_database: TestDatabase,
 ) -> None:
-    await stops_and_clocks_in(marketplace_database, range(200), least=2)
+    await stops_and_clocks_in(market_database, range(200), least=2)
 
 
 @pytest.mark.slow
 @pytest.mark.req("J-4.12")
 async def test_a_renewal_races_with_the_end_of_a_report_two_hundred_times(
-    marketplace_database: TestDatabase,
+    market_database: TestDatabase,
 ) -> None:
-    await renews_and_closes(marketplace_database, range(200), least=2)
+    await renews_and_closes(market_database, range(200), least=2)
