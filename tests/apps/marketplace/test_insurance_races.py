@@ -1,5 +1,5 @@
-"""Somebody clocks in while work is stopped, or closes a report while an insurance is renewed: one is first, and what is
-there afterwards is what both of them mean together."""
+"""Somebody clocks in or checks out while work is stopped, or closes a report while an insurance is renewed.
+One is first, and what is there afterwards is what both of them mean together."""
 
 from __future__ import annotations
 
@@ -105,6 +105,41 @@ async def renews_and_closes(database: TestDatabase, rounds: range, least: int) -
     assert len(outcomes) >= least, outcomes
 
 
+async def ends_and_checks_out(database: TestDatabase, rounds: range, least: int) -> None:
+    """Either nothing is booked, or what was booked is stopped with the rest."""
+    buying, working = Pause(), Pause()
+    outcomes: Counter[int] = Counter()
+    async with open_market(database, gate=buying, worker_gate=working) as market:
+        policy = (await insure(market, LATER))["id"]
+
+        async def ends() -> None:
+            await end(market, policy)
+            await market.bench.run_due()
+
+        for at in rounds:
+            worker = str(await market.add_worker(f"Wanda {at}"))
+            order = market.order(shift(FIRST), worker_id=worker, end_date=FIRST.isoformat())
+            booking = market.ask("Bea", "POST", "bookings", order)
+            if at % 2:
+                _, answer = await meet(working, at // 2 % 20, ends(), booking)
+            else:
+                answer, _ = await meet(buying, at // 2 % 40, booking, ends())
+            await market.pass_until(market.clock.now + 5 * SECOND)
+            outcomes[answer.status_code] += 1
+            made = await market.rows(
+                "SELECT status FROM marketplace.staffing_bookings WHERE worker_id = $1", UUID(worker)
+            )
+            if answer.status_code == 201:
+                assert [row["status"] for row in made] == ["Suspended_Insurance"], at
+            else:
+                problem(answer, 409, "insurance_invalid")
+                assert made == [], at
+            await renew(market, policy, LATER)
+            await market.bench.run_due()
+    assert set(outcomes) <= {201, 409}
+    assert len(outcomes) >= least, outcomes
+
+
 @pytest.mark.req("J-4.9")
 async def test_a_hard_stop_races_with_clocking_in(marketplace_database: TestDatabase) -> None:
     await stops_and_clocks_in(marketplace_database, range(0, 40, 8), least=1)
@@ -129,3 +164,16 @@ async def test_a_renewal_races_with_the_end_of_a_report_two_hundred_times(
     marketplace_database: TestDatabase,
 ) -> None:
     await renews_and_closes(marketplace_database, range(200), least=2)
+
+
+@pytest.mark.req("J-4.7", "X-J54")
+async def test_the_end_of_an_insurance_races_with_a_checkout(marketplace_database: TestDatabase) -> None:
+    await ends_and_checks_out(marketplace_database, range(0, 60, 7), least=2)
+
+
+@pytest.mark.slow
+@pytest.mark.req("J-4.7", "X-J54")
+async def test_the_end_of_an_insurance_races_with_a_checkout_two_hundred_times(
+    marketplace_database: TestDatabase,
+) -> None:
+    await ends_and_checks_out(marketplace_database, range(200), least=2)
