@@ -189,4 +189,14 @@ INSURANCE = [
         why="Nobody could be booked although another insurance of the type is valid.",
         tests=(f"{_CHECKOUT}::test_another_of_the_type_covers_and_others_do_not_matter",),
     ),
+    Planted(
+        name="stop-told-of-what-was-cancelled",
+        file=f"{_ROOM}/sql/list_told_of_stop.sql",
+        old=" AND b.status <> 'Cancelled'",
+        new="",
+        why="Somebody would be told to stop work in a booking that has ended.",
+        tests=(
+            "tests/apps/marketplace/test_silence.py::test_who_is_told_to_stop_does_not_hear_of_what_was_cancelled_since",
+        ),
+    ),
 ]
