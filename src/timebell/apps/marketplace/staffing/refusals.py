@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +18,10 @@ CODES: Final = {
     ),
     "worker_unavailable": (
         "The worker is booked on one of these days already. Search for one who is available, or choose other days."
+    ),
+    "insurance_invalid": (
+        "An insurance of one of the two companies is not valid, and no other of its type is, so that nobody could "
+        "work. Have it renewed, or add another of that type; `errors` names the company by its field, and the type."
     ),
     "too_many_members": "The company has as many members as one may have. Remove one first.",
     "worker_exists": "The recipient is a worker already. Change that one.",
@@ -65,6 +69,20 @@ def nobody_acts() -> Problem:
 def worker_unavailable(worker: UUID) -> Problem:
     detail = f"the worker {worker} is booked on one of these days; choose other days or somebody else"
     return Problem(409, "worker_unavailable", detail)
+
+
+def not_insured(wanting: Sequence[tuple[str, UUID, str]]) -> Problem:
+    """`wanting` are the fields by which the order names a company, and the types of which that one has none."""
+    errors = [
+        FieldError(
+            pointer=f"/{field}",
+            code="insurance_invalid",
+            message=f"the company {company} has no insurance {type} that is valid; renew it or add another",
+        )
+        for field, company, type in wanting
+    ]
+    detail = "; ".join(f"{error.pointer[1:]}: {error.message}" for error in errors)
+    return Problem(409, "insurance_invalid", detail, errors=errors)
 
 
 def too_many_members(most: int) -> Problem:
