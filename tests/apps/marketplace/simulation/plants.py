@@ -10,6 +10,7 @@ from tests.simulation.planting import Planted, answering, answering_in, instead,
 from tests.simulation.plants import CALM, Plant, planter
 from timebell.apps.marketplace.disputes import resolving, standing
 from timebell.apps.marketplace.disputes.standing import RETRY_PAYMENT
+from timebell.apps.marketplace.insurance import handlers as insurance_handlers
 from timebell.apps.marketplace.insurance import stopping
 from timebell.apps.marketplace.insurance.stopping import Passed, Stopping
 from timebell.apps.marketplace.payments import cutoff, overdue
@@ -21,6 +22,8 @@ from timebell.apps.marketplace.shifts import guards, handlers, owing, rules, ser
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.owing import Owing
 from timebell.apps.marketplace.shifts.service import Shifts
+from timebell.apps.marketplace.staffing import checkout
+from timebell.apps.marketplace.staffing import guards as booking_guards
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.kernel import Timebell
 
@@ -84,7 +87,9 @@ def _not_waited_for() -> Planted:
     return answering_in(cutoff, "PaymentStore", "list_payments_of_period", failed)
 
 
-@_plant("a payment of which no report came is not looked up", "unsettled", "outside", days=3.5, slow=True)
+@_plant(
+    "a payment of which no report came is not looked up", "unsettled", "outside", seed=14, days=3.5, slow=True
+)
 def _never_looked_up() -> Planted:
     async def begin(self: Any, tx: Any, job: Any) -> None:
         return None
@@ -100,7 +105,7 @@ def _charged_though_disputed() -> Planted:
     return answering(Checking, "is_contested", lambda *_: False)
 
 
-@_calmly("the clock approves whenever it comes by", "hasty_approval", days=1, slow=True)
+@_calmly("the clock approves whenever it comes by", "hasty_approval", seed=2, days=1, slow=True)
 def _approved_early() -> Planted:
     return several(
         answering(handlers, "is_overdue", lambda *_: True), answering(service, "is_overdue", lambda *_: True)
@@ -204,3 +209,30 @@ def _never_held() -> Planted:
         return booking
 
     return instead(Bookings, "hold_clock_in", hold_clock_in)
+
+
+@_in_trouble("whoever clocks in is refused nothing", "gate", seed=12, days=2, slow=True)
+def _never_kept_out() -> Planted:
+    return answering(service, "clock_in_refusal", lambda *_, **__: None)
+
+
+@_in_trouble("somebody is booked whatever is insured", "uninsured", seed=10, days=3, slow=True)
+def _booked_uninsured() -> Planted:
+    return answering_in(checkout, "PolicyStore", "list_wanting", lambda *_, **__: [])
+
+
+@_in_trouble("one whom a stop concerns is left out", "stop_told", days=2, slow=True)
+def _left_out() -> Planted:
+    return answering_in(
+        insurance_handlers, "StopStore", "list_told_of_stop", lambda people, *_, **__: people[1:]
+    )
+
+
+@_in_trouble(
+    "whoever has to do with what has ended is told all the same", "hush_ended", seed=6, days=3, slow=True
+)
+def _told_after_the_end() -> Planted:
+    def going_on(booking: Any, *_: Any, **__: Any) -> Any:
+        return booking and replace(booking, status="Active")
+
+    return answering_in(booking_guards, "BookingStore", "read_booking", going_on)
