@@ -146,7 +146,7 @@ async def passes_until(engine: Engine, is_so: Callable[[], bool]) -> None:
 def has_read_all(engine: Engine) -> bool:
     """Nothing more of what is due soon is to be read for now."""
     worker = engine.worker
-    return not worker._reader.is_wanted() and not worker.held.is_being_read
+    return not worker._reader.is_wanted() and not worker.ledger.is_being_read
 
 
 class ClusterNode:

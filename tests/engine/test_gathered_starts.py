@@ -25,7 +25,7 @@ class Crowd:
     async def come(self, node: ClusterNode, number: int) -> None:
         async with node.bell.transaction() as tx:
             await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", key=f"k{number}")])
-        await node.passes_until(lambda: node.engine.worker._starter.marking_count == number)
+        await node.passes_until(lambda: node.engine.worker.ledger.starting_count == number)
 
     async def seven(self, node: ClusterNode) -> list[Hold]:
         holds = [node.stage.hold("before", "start_jobs") for _ in range(2)]
@@ -60,7 +60,7 @@ async def test_what_waits_behind_a_mark_that_fails_is_begun_later(cluster: Clust
         node.stage.fail("after", "start_jobs", ConnectionResetError("the line is dead"))
         hold.release()
     worker = node.engine.worker
-    await node.passes_until(lambda: worker._starter.marking_count == 0)
+    await node.passes_until(lambda: worker.ledger.starting_count == 0)
     for _ in range(3):
         cluster.clock.move(timedelta(seconds=5))
         await node.run_due()

@@ -21,7 +21,7 @@ NUMBERS: dict[str, Any] = {"numbers": [1e300] * 60}
 
 def held_bytes(h: Harness) -> int:
     """What payloads and cursors take up of the jobs that wait in memory."""
-    rows = [entry.row for entry in h.engine.worker.held._waiting.values()]
+    rows = [entry.row for entry in h.engine.worker.ledger._entries.values()]
     return sum(len(row[name] or "") for row in rows for name in ("payload", "cursor"))
 
 
@@ -45,7 +45,7 @@ async def test_a_payload_counts_as_large_as_it_is_and_not_as_it_is_stored(
         async with h.bell.transaction() as tx:
             await h.bell.enqueue_many(tx, [Enqueue(kind="t.run", payload=payload, delay=SECOND / 2)] * 200)
         await read_ahead(h)
-        assert len(h.engine.worker.held) == 200
+        assert len(h.engine.worker.ledger) == 200
         assert held_bytes(h) == 0
         await h.advance(SECOND)
     assert seen == [payload] * 200
@@ -67,10 +67,10 @@ async def test_all_tenants_together_hold_so_many_bytes(database_url: TestDatabas
                 ]
                 await h.bell.enqueue_many(tx, jobs)
         await read_ahead(h)
-        assert len(h.engine.worker.held) == 160
+        assert len(h.engine.worker.ledger) == 160
         assert 18_000 < held_bytes(h) <= 20_000
         await h.advance(SECOND)
-        assert h.engine.worker.held._bytes == 0
+        assert h.engine.worker.ledger._bytes == 0
     assert sorted(seen) == sorted([*range(40)] * 4)
 
 
@@ -89,7 +89,7 @@ async def test_a_large_cursor_is_left_behind_as_well(database_url: TestDatabase,
         await h.run_due()
         h.clock.move(SECOND / 2)
         await read_ahead(h)
-        assert len(h.engine.worker.held) == 20
+        assert len(h.engine.worker.ledger) == 20
         assert held_bytes(h) < 1_000
         await h.advance(SECOND)
     assert seen == [({"a": 1}, None)] * 20 + [({"a": 1}, ALIKE)] * 20

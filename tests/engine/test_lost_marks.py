@@ -107,7 +107,7 @@ async def test_a_read_that_began_before_the_mark_does_not_bring_the_job_back_as_
     async with node.bell.transaction() as tx:
         await node.bell.enqueue(tx, "t.act", key="late", delay=timedelta(seconds=0.5))
     await node.turn()
-    assert len(node.engine.worker.held) == 1
+    assert len(node.engine.worker.ledger) == 1
     cluster.clock.move(timedelta(seconds=4))
     await node.engine.beat()
     reading, marking = node.stage.hold("after", "read_due"), node.stage.hold("before", "start_jobs")

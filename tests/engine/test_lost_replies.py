@@ -61,7 +61,7 @@ async def test_a_job_is_done_although_a_connection_broke(
     if mode != "transactional":
         assert len(ran) == 1
     assert node.engine.worker.is_idle()
-    assert node.engine.worker.held._seen == {}
+    assert node.engine.worker.ledger._entries == {}
 
 
 @pytest.mark.parametrize("name", ["read_clock", "renew_node", "read_nodes", "read_slots", "read_pauses"])

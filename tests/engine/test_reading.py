@@ -134,7 +134,7 @@ async def test_what_was_passed_over_in_a_slot_that_left_meanwhile_is_not_looked_
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", delay=SWEEP) for _ in range(20)])
     await node.turn()
     worker = node.engine.worker
-    assert worker.held.overflow, "there is more than its share"
+    assert worker.ledger.overflow, "there is more than its share"
     read = node.stage.hold("after", "read_due")
     cluster.clock.move(SWEEP / 2)
     worker.sweep()
@@ -145,7 +145,7 @@ async def test_what_was_passed_over_in_a_slot_that_left_meanwhile_is_not_looked_
     worker.slots_leaving(left)
     read.release()
     await asyncio.gather(*worker.background.going_on)
-    marked = {slot for marks in worker.held.overflow.values() for slot, _ in marks}
+    marked = {slot for marks in worker.ledger.overflow.values() for slot, _ in marks}
     assert marked
     assert not marked & left
 
@@ -264,7 +264,7 @@ async def test_a_backlog_is_read_as_it_is_worked_off(cluster: Cluster) -> None:
     overflows: list[bool] = []
 
     async def act(_: Job) -> None:
-        overflows.append(bool(node.engine.worker.held.overflow))
+        overflows.append(bool(node.engine.worker.ledger.overflow))
 
     app = App(name="t", handlers={"t.act": Handler(run=act, mode="plain")})
     node = await cluster.node([app], concurrency=4, held_per_tenant_queue_max=50)
@@ -292,16 +292,16 @@ async def test_who_comes_behind_a_backlog_that_hardly_moves_is_read_a_moment_lat
 
     def is_at_rest() -> bool:
         """Also between a read that has ended and the next, which only the next tick begins, something is wanted."""
-        in_hand = worker._in_hand(worker.held.ready_counts())
+        in_hand = worker._in_hand(worker.ledger.ready_counts())
         return not worker.background.going_on and not worker._reader.is_wanted(in_hand)
 
     await node.passes_until(lambda: len(begun) == 4 and is_at_rest())
-    assert len(worker.held) < 57, "there is plenty in hand"
+    assert len(worker.ledger) < 57, "there is plenty in hand"
     for reads in range(node.stage.counts["read_due"] + 1, node.stage.counts["read_due"] + 3):
         cluster.clock.move(timedelta(seconds=0.1))
         await node.passes_until(lambda: node.stage.counts["read_due"] == reads)  # noqa: B023
         await node.passes_until(is_at_rest)
-    assert len(worker.held) == 57
+    assert len(worker.ledger) == 57
     may_end.set()
     await node.turn()
     assert begun.index("other") < 20
@@ -341,7 +341,7 @@ async def test_a_tenant_at_its_share_is_read_as_it_is_worked_off(cluster: Cluste
         await node.engine._pass(0.01)
     assert node.stage.counts["read_due"] == reads
     cluster.clock.move(timedelta(seconds=0.1))
-    await node.passes_until(lambda: len(worker.held) == 196)
+    await node.passes_until(lambda: len(worker.ledger) == 196)
     may_end.set()
     await node.turn()
     assert len(begun) == 200

@@ -55,7 +55,7 @@ async def test_a_job_that_is_held_and_moved_forward_runs_at_its_new_instant(
     async with node.bell.transaction() as tx:
         await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=0.8), key="k")
     await node.turn()
-    assert node.engine.worker.held.earliest_run_at() == cluster.clock.now + timedelta(seconds=0.8)
+    assert node.engine.worker.ledger.earliest_run_at() == cluster.clock.now + timedelta(seconds=0.8)
     due_at = cluster.clock.now + timedelta(seconds=0.3)
     async with node.bell.transaction() as tx:
         await node.bell.enqueue(tx, "t.act", due_at=due_at, key="k", on_conflict="replace")
@@ -129,5 +129,5 @@ async def test_what_was_seen_is_forgotten_once_no_older_read_is_open(cluster: Cl
     for _ in range(3):
         await enqueue(node)
         await node.run_due()
-    held = node.engine.worker.held
-    assert (len(held), held._seen, held._retired) == (0, {}, [])
+    ledger = node.engine.worker.ledger
+    assert (len(ledger), ledger._entries, ledger._retired) == (0, {}, [])

@@ -89,7 +89,7 @@ async def test_a_bare_function_keeps_the_promise_of_cancel(cluster: Cluster, own
     async with node.bell.transaction() as tx:
         id = (await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=1))).id
     await node.turn()
-    assert len(node.engine.worker.held) == 1, (
+    assert len(node.engine.worker.ledger) == 1, (
         "it is read already, and nobody tells the node of what comes now"
     )
     assert (await cancel(node.bell, id)).answer == "cancelled"
@@ -281,7 +281,7 @@ async def test_a_job_that_was_read_ahead_and_then_moved_does_not_start_early(
     id = await bench.enqueue(elsewhere, delay=half_a_second, key="k", subject="read ahead")
     for each in (node, elsewhere):
         await each.turn()
-    assert node.engine.worker.held.earliest_run_at() or elsewhere.engine.worker.held.earliest_run_at()
+    assert node.engine.worker.ledger.earliest_run_at() or elsewhere.engine.worker.ledger.earliest_run_at()
 
     due_at = cluster.clock.now + HOUR
     await owner.rows(
@@ -324,7 +324,7 @@ async def test_a_plain_job_that_was_read_long_ahead_does_not_run_after_its_cance
     node = await cluster.node([bench.app], read_ahead_seconds=20)
     ids = [await bench.enqueue(node, delay=timedelta(seconds=10)) for _ in range(2)]
     await node.turn()
-    assert len(node.engine.worker.held) == 2
+    assert len(node.engine.worker.ledger) == 2
     assert (await cancel(node.bell, ids[0])).answer == "cancelled"
     cluster.clock.move(timedelta(seconds=10))
     await node.engine.beat()

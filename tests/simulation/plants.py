@@ -15,7 +15,7 @@ from tests.simulation.planting import Planted, Planting, answering, instead, sev
 from tests.simulation.process import AGES, SimulatedClock
 from tests.simulation.scene import Scene
 from tests.simulation.wire import START
-from timebell.engine import executor, held, node, reader, settler, starter
+from timebell.engine import admission, executor, fencing, ledger, node, reader, starter
 from timebell.engine.store import EngineStore
 from timebell.kernel.store import Store
 
@@ -144,7 +144,7 @@ def _recover_the_living() -> Planted:
         self.orphans.append(row)
 
     def is_begun(self: Any, row: Any) -> bool:
-        return row["started_by"] is not None and not self._held.knows(row["id"])
+        return row["started_by"] is not None and not self._ledger.knows(row["id"])
 
     dead_only = {"AND NOT EXISTS (SELECT FROM timebell.nodes n WHERE n.incarnation = j.started_by)": ""}
     return several(
@@ -163,7 +163,7 @@ def _buried_alive() -> Planted:
 # A lease is eight hours long here, and a day too short for all the crashes that it takes.
 @_plant("6: poison buries its neighbours", "buried", scene=_POISONED, seed=3, days=2, slow=True)
 def _no_solitude() -> Planted:
-    return instead(starter.Starter, "_has_place", lambda self, entry, handler: True)
+    return instead(admission.Admission, "_has_place", lambda self, entry, handler: True)
 
 
 @_plant(
@@ -192,11 +192,12 @@ def _agenda_unlocked() -> Planted:
 @_plant("11: a retry is taken for what was seen before", "lost", "agenda", slow=True)
 def _seen_by_id() -> Planted:
     def is_newer(self: Any, row: Any) -> bool:
-        return bool(self._seen.get(row["id"], row["version"]) < row["version"])
+        known = self._entries.get(row["id"])
+        return known is not None and bool(known.version < row["version"])
 
     return several(
-        instead(held.Held, "accept", lambda self, row: False, where=is_newer),
-        instead(held.Held, "_drop_seen", lambda self, id, version: None),
+        instead(ledger.JobLedger, "accept", lambda self, row: False, where=is_newer),
+        instead(ledger.JobLedger, "_drop", lambda self, entry: None),
     )
 
 
@@ -232,7 +233,7 @@ def _finish_first() -> Planted:
                 ids=[entry.id],
                 version=running.version,
                 started_ats=[running.started_at],
-                fence=settler.fence([entry], entry.incarnation),
+                fence=fencing.fence([entry], entry.incarnation),
             )
         return await original(self, running, job)
 
@@ -272,7 +273,9 @@ def _zombie_starts() -> Planted:
     return several(
         instead(node.Node, "may_start", lambda self: self.incarnation != 0),
         answering(node.Node, "may_begin", lambda *_: True),
-        answering(starter.Starter, "_must_mark", lambda _, self, entry, handler: handler.mode == "external"),
+        answering(
+            admission.Admission, "must_mark", lambda _, self, entry, handler: handler.mode == "external"
+        ),
     )
 
 

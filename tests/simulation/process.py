@@ -17,7 +17,7 @@ from tests.simulation.wire import Wire
 from timebell.clock import Chance
 from timebell.config import Settings
 from timebell.db.wakeup import Wakeups, encode
-from timebell.engine import Engine, attempts, limits, marks, pruner, worker
+from timebell.engine import Engine, attempts, limits, marks, parking, pruner, returns, worker
 from timebell.engine import engine as engine_module
 from timebell.engine.store import EngineStore
 from timebell.engine.watching import Watch
@@ -78,9 +78,11 @@ def stretched_loops() -> Iterator[None]:
         patch.object(engine_module, "_LISTEN_EVERY_SECONDS", 86_400.0),
         patch.object(pruner, "EVERY_SECONDS", 86_400.0),
         patch.object(attempts, "_WATCH_SECONDS", 600.0),
-        patch.object(worker, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
+        patch.object(returns, "_BEHIND_AN_EARLIER_STEP_SECONDS", 900.0),
         patch.object(worker, "LOOK_AGAIN_SECONDS", 60.0),
         patch.object(marks, "LOOK_AGAIN_SECONDS", 60.0),
+        patch.object(parking, "LOOK_AGAIN_SECONDS", 60.0),
+        patch.object(returns, "LOOK_AGAIN_SECONDS", 60.0),
         patch.object(limits, "_PERMITS_EVERY_SECONDS", 60.0),
         patch.object(limits, "_LIMITS_EVERY_SECONDS", 600.0),
         altered(EngineStore, "bury_nodes", AGES),

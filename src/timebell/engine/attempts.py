@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import Context, ContextVar
 from datetime import datetime
 from functools import partial
@@ -17,20 +17,19 @@ from typing import Any
 from structlog.contextvars import bind_contextvars
 
 from timebell.db.failures import CONNECTION_ERRORS
-from timebell.engine.apart import apart
+from timebell.engine.admission import Admission
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.entry import JobEntry
 from timebell.engine.executor import Executor
 from timebell.engine.failure_log import describe
 from timebell.engine.gate import NotToBeHad
-from timebell.engine.held import Entry
+from timebell.engine.own_context import in_own_context
+from timebell.engine.returns import Returns
 from timebell.engine.running import Running
 from timebell.engine.settler import Settler
-from timebell.engine.settling import Settlement
-from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
 from timebell.kernel.outcomes import Outcome, Retry
-from timebell.kernel.tallies import Tallies
 from timebell.kernel.tracing import is_traced
-from timebell.kernel.transaction import Transaction
 from timebell.logs import Logger
 
 log = Logger("timebell.attempts")
@@ -57,29 +56,26 @@ class Attempts:
 
     def __init__(
         self,
+        shared: Dependencies,
         executor: Executor,
+        admission: Admission,
         settler: Settler,
-        timekeeper: Timekeeper,
-        tallies: Tallies,
-        *,
-        may_run_on: Callable[[], bool],
-        on_end: Callable[[Entry], None],
-        on_not_begun: Callable[[Entry], None],
-        on_committed: Callable[[Settlement, Transaction], None],
+        returns: Returns,
     ) -> None:
+        self._node = shared.node
+        self._ledger = shared.ledger
+        self._timekeeper = shared.timekeeper
+        self._tallies = shared.bell.tallies
+        self._woken = shared.woken
         self._executor = executor
+        self._admission = admission
         self._settler = settler
-        self._timekeeper = timekeeper
-        self._tallies = tallies
-        self._may_run_on = may_run_on
-        self._on_end = on_end
-        self._on_not_begun = on_not_begun
-        self._on_committed = on_committed
+        self._returns = returns
         self._is_traced = is_traced()
         self._next_watch = 0.0
         self._queued: deque[Running] = deque()
         self._current: asyncio.Task[None] | None = None
-        self.running: dict[Entry, Running] = {}
+        self.running: dict[JobEntry, Running] = {}
         self.going_on: set[asyncio.Future[Any]] = set()
 
     def __len__(self) -> int:
@@ -87,7 +83,7 @@ class Attempts:
 
     def launch(
         self,
-        entry: Entry,
+        entry: JobEntry,
         handler: Handler,
         now: datetime,
         *,
@@ -107,6 +103,7 @@ class Attempts:
             monotonic,
             is_permitted,
         )
+        self._ledger.running(entry)
         self.running[entry] = running
         self._queued.append(running)
         if self._current is None:
@@ -130,7 +127,7 @@ class Attempts:
                 if not (running.handler.answers_later and self._hands_over(running)):
                     running.activity = this
                     objection = partial(self._objection, running) if running.is_permitted else None
-                    await apart(self._attempt(running), self._go_on, objection)
+                    await in_own_context(self._attempt(running), self._go_on, objection)
                 count += 1
                 if count % _TURN == 0 and self._current is this:
                     await asyncio.sleep(0)
@@ -150,7 +147,7 @@ class Attempts:
             if not asyncio.isfuture(answer):
                 raise TypeError(f"run: whoever answers later returns a future, was {type(answer).__name__}")
         except NotToBeHad:
-            self._on_not_begun(running.entry)
+            self._returns.not_begun(running.entry)
             self._over(running, None)
             return True
         except BaseException as error:
@@ -187,7 +184,8 @@ class Attempts:
         """`began`: when it did, where that is to be counted."""
         entry = running.entry
         del self.running[entry]
-        self._on_end(entry)
+        self._admission.ended(entry)
+        self._woken.set()
         if began is not None:
             duration = self._tallies.queues[entry.pair[1]].duration
             duration.note(self._timekeeper.monotonic() - began)
@@ -205,14 +203,14 @@ class Attempts:
             if running.handler.mode == "transactional":
                 settlement, tx = await self._executor.run_transactional(running)
                 if tx is not None:
-                    self._on_committed(settlement, tx)
+                    self._settler.committed(settlement, tx)
                     return
             else:
                 settlement = await self._executor.run(running)
             self._settler.add(settlement)
         except NotToBeHad:
             began = None
-            self._on_not_begun(entry)
+            self._returns.not_begun(entry)
         except asyncio.CancelledError:
             if running.interruption:
                 self._settler.add(self._executor.interrupted(running))
@@ -228,7 +226,7 @@ class Attempts:
             log.warning(
                 "an attempt lost its database", id=str(entry.id), error=str(error) or type(error).__name__
             )
-            self._on_not_begun(entry)
+            self._returns.not_begun(entry)
         except Exception as error:
             running.error = error
             self._settler.add(self._executor.decide(running, Retry(describe(error))))
@@ -255,7 +253,7 @@ class Attempts:
 
     def call_off(self) -> None:
         """Interrupt what runs under a permit that others may have by now."""
-        if self._may_run_on():
+        if self._node.may_run_on():
             return
         for running in list(self.running.values()):
             is_over = running.interruption or running.has_timed_out or running.has_answered
@@ -268,7 +266,7 @@ class Attempts:
 
         A process that stood still goes on where it was, and others may have its permits by then.
         """
-        if running.interruption or running.has_answered or running.has_timed_out or self._may_run_on():
+        if running.interruption or running.has_answered or running.has_timed_out or self._node.may_run_on():
             return None
         running.interruption = _NO_PERMIT
         return asyncio.CancelledError(_NO_PERMIT)

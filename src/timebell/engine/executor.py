@@ -15,13 +15,13 @@ import orjson
 
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Row
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.entry import JobEntry
 from timebell.engine.failure_log import FailureLog, describe
+from timebell.engine.fencing import fence
 from timebell.engine.gate import Gate, NotToBeHad
-from timebell.engine.held import Entry
 from timebell.engine.limits import Limits
-from timebell.engine.node import Node
 from timebell.engine.running import Running
-from timebell.engine.settler import fence
 from timebell.engine.settling import (
     Attempt,
     Settlement,
@@ -31,11 +31,8 @@ from timebell.engine.settling import (
     end_columns,
     retry_columns,
 )
-from timebell.engine.store import EngineStore
 from timebell.engine.threads import Threads
-from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel.app import Handler
-from timebell.kernel.bell import Timebell
 from timebell.kernel.destinations import Call, Destinations
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.job import Job
@@ -57,25 +54,17 @@ class _Undo(Exception):
 class Executor:
     """Runs one attempt and answers with the decision about it."""
 
-    def __init__(
-        self,
-        bell: Timebell,
-        store: EngineStore,
-        node: Node,
-        timekeeper: Timekeeper,
-        destinations: Destinations,
-        limits: Limits,
-    ) -> None:
-        settings = bell.settings
+    def __init__(self, shared: Dependencies, destinations: Destinations, limits: Limits) -> None:
+        bell, node, timekeeper, settings = shared.bell, shared.node, shared.timekeeper, shared.settings
         self._bell = bell
         self._database = bell.database
-        self._store = store
+        self._store = shared.store
         self._registry = bell.registry
         self._settings = settings
         self._node = node
         self._timekeeper = timekeeper
-        self._destinations = destinations
         self._chance = bell.chance
+        self.destinations = destinations
         self.failures = FailureLog(timekeeper.monotonic)
         self._policy = RetryPolicy.of_delays(
             settings.retry_delays_seconds, max_attempts=settings.max_attempts
@@ -229,7 +218,7 @@ class Executor:
             running.number,
             running.started_at,
             self._bell,
-            self._destinations,
+            self.destinations,
             row["subject"],
             row["key"],
             row["step"],
@@ -332,9 +321,9 @@ class Executor:
 
     async def _report(self, call: Call, outcome: Outcome | None) -> None:
         if isinstance(outcome, Retry):
-            await self._destinations.answered(call, outcome.error_class, outcome.after)
+            await self.destinations.answered(call, outcome.error_class, outcome.after)
         elif not isinstance(outcome, Snooze):
-            await self._destinations.answered(call, None)
+            await self.destinations.answered(call, None)
 
     async def _beat(self, running: Running, job: Job, cursor: dict[str, Any] | None) -> bool:
         """The handler is alive: its time starts anew, its cursor is kept, and it hears of a cancel."""
@@ -365,7 +354,7 @@ class Executor:
         default = self._settings.job_timeout_seconds
         return default if handler.timeout is None else handler.timeout.total_seconds()
 
-    def destination(self, handler: Handler, entry: Entry) -> str | None:
+    def destination(self, handler: Handler, entry: JobEntry) -> str | None:
         """What an external handler depends on; None where it names nothing or cannot be asked yet."""
         named = handler.destination
         if named is None or isinstance(named, str):

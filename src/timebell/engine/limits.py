@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 from zlib import crc32
 
-from timebell.db.pool import Database, Session
-from timebell.engine.held import Entry
-from timebell.engine.node import Node
+from timebell.db.pool import Session
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.entry import JobEntry
 from timebell.engine.pace import Pace
-from timebell.engine.store import EngineStore
-from timebell.engine.timekeeper import Timekeeper
 from timebell.rules.rate import TOLERANCE_US
 from timebell.rules.sharing import share_permits
 
@@ -50,8 +48,8 @@ class QueueLimit:
     misses: int = 0
     held: int = 0
     share: int = 0
-    running: set[Entry] = field(default_factory=set)
-    left: set[Entry] = field(default_factory=set)
+    running: set[JobEntry] = field(default_factory=set)
+    left: set[JobEntry] = field(default_factory=set)
     wanted: int = 0
     permits_asked_at: float = float("-inf")
 
@@ -67,30 +65,22 @@ class QueueLimit:
 class Limits:
     """Answers how many jobs of each limited queue may start, and keeps starts and permits in supply."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: EngineStore,
-        node: Node,
-        timekeeper: Timekeeper,
-        *,
-        on_wait: Callable[[], None],
-    ) -> None:
-        self._database = database
-        self._store = store
-        self._node = node
-        self._timekeeper = timekeeper
+    def __init__(self, shared: Dependencies) -> None:
+        self._database = shared.database
+        self._store = shared.store
+        self._node = shared.node
+        self._timekeeper = shared.timekeeper
+        self._woken = shared.woken
         self._queues: dict[str, QueueLimit] = {}
         # The queues that have a limit, and those that have a rate. Each job is looked for here, so it is not asked for
         # but looked at.
         self.limited = self._queues.keys()
         self.paced: set[str] = set()
         self._read_at = float("-inf")
-        self._on_wait = on_wait
-        self._in_threads: set[Entry] = set()
+        self._in_threads: set[JobEntry] = set()
         self.is_stopping = False
 
-    async def refresh(self, session: Session, running: Iterable[Entry] = ()) -> None:
+    async def refresh(self, session: Session, running: Iterable[JobEntry] = ()) -> None:
         """Learn which queues are limited; asked now and then, for an operator may change a limit.
 
         What runs already when its queue is given one counts as well.
@@ -141,7 +131,7 @@ class Limits:
         if limit is not None:
             limit.pace.reserved.discard(id)
 
-    def started(self, entry: Entry) -> bool:
+    def started(self, entry: JobEntry) -> bool:
         """Answers whether it runs under a permit. One whose start was marked meanwhile says so again."""
         limit = self._queues.get(entry.pair[1])
         if limit is None:
@@ -149,7 +139,7 @@ class Limits:
         limit.running.add(entry)
         return limit.has_permits
 
-    def ended(self, entry: Entry) -> None:
+    def ended(self, entry: JobEntry) -> None:
         """Its attempt is over. What goes on in a thread all the same keeps its permit."""
         limit = self._queues.get(entry.pair[1])
         if limit is not None:
@@ -158,17 +148,17 @@ class Limits:
             if entry in self._in_threads:
                 limit.left.add(entry)
 
-    def thread_begins(self, entry: Entry) -> None:
+    def thread_begins(self, entry: JobEntry) -> None:
         if entry.pair[1] in self._queues:
             self._in_threads.add(entry)
 
-    def thread_ended(self, entry: Entry) -> None:
+    def thread_ended(self, entry: JobEntry) -> None:
         if entry in self._in_threads:
             self._in_threads.discard(entry)
             limit = self._queues.get(entry.pair[1])
             if limit is not None:
                 limit.left.discard(entry)
-            self._on_wait()
+            self._woken.set()
 
     def permits_in_use(self) -> dict[str, int]:
         """How many permits of each queue something runs under here."""
@@ -186,7 +176,7 @@ class Limits:
                 return False
             waiter = asyncio.get_running_loop().create_future()
             limit.pace.waiters.append((until, waiter))
-            self._on_wait()
+            self._woken.set()
             await waiter
         return True
 

@@ -3,15 +3,14 @@ slot is by then: a new owner leaves a started job alone for as long as the node 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from timebell.db.pool import Database, Row
-from timebell.engine.held import Entry, Held
-from timebell.engine.node import Node
-from timebell.engine.store import EngineStore
+from timebell.db.pool import Row
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.entry import JobEntry
+from timebell.engine.reader import Reader
 
 # What somebody else has just now is looked at again after so long.
 LOOK_AGAIN_SECONDS = 0.25
@@ -27,36 +26,33 @@ class Mark:
     incarnation: int
     slot: int
     run_at: datetime
-    entry: Entry | None = None
+    entry: JobEntry | None = None
 
 
 class LostMarks:
     """Takes marks back. Until one is known to be gone its job stays seen, so that it is not begun again beside it."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: EngineStore,
-        node: Node,
-        held: Held,
-        *,
-        monotonic: Callable[[], float],
-        on_back: Callable[[int, datetime], None],
-    ) -> None:
-        self._database = database
-        self._store = store
-        self._node = node
-        self._held = held
-        self._monotonic = monotonic
-        self._on_back = on_back
+    def __init__(self, shared: Dependencies, reader: Reader) -> None:
+        self._database = shared.database
+        self._store = shared.store
+        self._node = shared.node
+        self._ledger = shared.ledger
+        self._wakeups = shared.bell.wakeups
+        self._monotonic = shared.timekeeper.monotonic
+        self._reader = reader
         self._lost: dict[UUID, Mark] = {}
         self._again_at = float("-inf")
 
     def __len__(self) -> int:
         return len(self._lost)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JobEntry) -> None:
         """A start that was asked for and whose job did not begin."""
+        self._ledger.returning(entry)
+        earlier = self._lost.get(entry.id)
+        if earlier is not None and earlier.entry is not None:
+            # The mark of an earlier version is gone, or this one could not have been read.
+            self._ledger.retire([earlier.entry])
         self._lost[entry.id] = Mark(
             id=entry.id,
             version=entry.version + 1,
@@ -106,8 +102,18 @@ class LostMarks:
 
     def _resolved(self, marks: list[Mark]) -> None:
         for mark in marks:
-            self._lost.pop(mark.id, None)
+            if self._lost.get(mark.id) is not mark:
+                # The job was read, begun and lost once more meanwhile: that mark is still to be taken back.
+                continue
+            del self._lost[mark.id]
             if mark.entry is not None:
                 # Not forgotten: a read that began before the mark may still bring the row as it was then.
-                self._held.retire([mark.entry])
-            self._on_back(mark.slot, mark.run_at)
+                self._ledger.retire([mark.entry])
+            self._look_again(mark.slot, mark.run_at)
+
+    def _look_again(self, slot: int, run_at: datetime) -> None:
+        """Its slot may have a new owner by now. Ours is not read at once: what kept the job from beginning may last."""
+        if slot in self._node.owned:
+            self._reader.revisit(slot, run_at, LOOK_AGAIN_SECONDS)
+        else:
+            self._wakeups.hint([(slot, run_at)])

@@ -1,17 +1,18 @@
-"""What must wait although it is due: its queue is paused, or held by this process. It is parked, out of the way of the
-reader, and brought back in the order of its time."""
+"""Parking of jobs whose queue is paused, or held by this process: they are put out of the way of the reader, and are
+brought back in the order of their time."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from timebell.db.pool import Session
-from timebell.engine.held import Entry, Held
-from timebell.engine.node import Node
-from timebell.engine.store import EngineStore, kinds_as_text
-from timebell.kernel.bell import Timebell
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.entry import JobEntry
+from timebell.engine.marks import LOOK_AGAIN_SECONDS
+from timebell.engine.reader import Reader
+from timebell.engine.store import kinds_as_text
 
 _UNPARK_MAX = 1_024
 _UNPARK_ROUNDS = 5
@@ -24,22 +25,14 @@ _LOOK_MAX = 65_536
 class Parking:
     """Knows what must wait, parks it and brings it back."""
 
-    def __init__(
-        self,
-        bell: Timebell,
-        store: EngineStore,
-        node: Node,
-        held: Held,
-        *,
-        on_left: Callable[[Entry], None],
-    ) -> None:
-        self._database = bell.database
-        self._holds = bell.holds
-        self._wakeups = bell.wakeups
-        self._store = store
-        self._node = node
-        self._held = held
-        self._on_left = on_left
+    def __init__(self, shared: Dependencies, reader: Reader) -> None:
+        self._database = shared.database
+        self._holds = shared.bell.holds
+        self._wakeups = shared.bell.wakeups
+        self._store = shared.store
+        self._node = shared.node
+        self._ledger = shared.ledger
+        self._reader = reader
         self._pauses: set[tuple[str, str]] = set()
         self._has_parked = True
         self._visits: Mapping[int, frozenset[str]] = {}
@@ -48,7 +41,7 @@ class Parking:
         """Whether anything may have to wait at all."""
         return bool(self._pauses or self._holds)
 
-    def is_for(self, entry: Entry) -> bool:
+    def is_for(self, entry: JobEntry) -> bool:
         tenant, queue = entry.pair
         return queue in self._holds or (queue, tenant) in self._pauses or (queue, "") in self._pauses
 
@@ -104,7 +97,7 @@ class Parking:
         finally:
             self._has_parked = self._has_parked or not is_over
 
-    async def park(self, entries: Iterable[Entry]) -> None:
+    async def park(self, entries: Iterable[JobEntry]) -> None:
         entries = list(entries)
         parked: set[UUID] = set()
         try:
@@ -117,8 +110,8 @@ class Parking:
                 )
         finally:
             for entry in entries:
-                self._held.forget(entry)
+                self._ledger.forget(entry)
                 if entry.id not in parked:
-                    self._on_left(entry)
+                    self._reader.revisit(entry.slot, entry.run_at, LOOK_AGAIN_SECONDS)
             # The queue may go on by now, and its parked jobs have been brought back before these came to it.
             self._has_parked = self._has_parked or not all(self.is_for(entry) for entry in entries)

@@ -15,7 +15,7 @@ from uuid import UUID
 from timebell.config import Settings
 from timebell.db.pool import Row, Session
 from timebell.db.wakeup import Hints, merge
-from timebell.engine.held import Held, Position
+from timebell.engine.ledger import JobLedger, Position
 from timebell.engine.node import Node
 from timebell.engine.store import EngineStore, kinds_as_text
 from timebell.engine.timekeeper import Timekeeper
@@ -86,11 +86,11 @@ class Reader:
     """Reads the due rows of the node's slots into memory, one bounded statement at a time."""
 
     def __init__(
-        self, store: EngineStore, node: Node, held: Held, timekeeper: Timekeeper, settings: Settings
+        self, store: EngineStore, node: Node, ledger: JobLedger, timekeeper: Timekeeper, settings: Settings
     ) -> None:
         self._store = store
         self._node = node
-        self._held = held
+        self._ledger = ledger
         self._timekeeper = timekeeper
         self._ahead = timedelta(seconds=settings.read_ahead_seconds)
         self._sweep_seconds = settings.sweep_seconds
@@ -177,7 +177,7 @@ class Reader:
     def plan(self) -> None:
         """Begin the scans whose time has come."""
         monotonic = self._timekeeper.monotonic()
-        if not self._held.is_being_read:
+        if not self._ledger.is_being_read:
             # A read that is under way may have been sent before there was something to find.
             later = [visit for visit in self._revisits if visit[0] > monotonic]
             for at, slot, run_at in self._revisits:
@@ -194,7 +194,7 @@ class Reader:
         if is_full:
             self._next_full_sweep = monotonic + self._full_sweep_seconds
             self._full.begin(dict.fromkeys(self._cursors, (_BEGINNING, _FIRST_ID)))
-        for pair, marks in self._held.take_overflow():
+        for pair, marks in self._ledger.take_overflow():
             scan = Scan(pair)
             # The mark itself was not taken, and a position is exclusive.
             scan.begin({place: (at, _id_before(id)) for place, (at, id) in marks.items()})
@@ -229,7 +229,7 @@ class Reader:
     def has_work(self) -> bool:
         """Whether something is to be read, or to be looked at again, now."""
         now = self._timekeeper.monotonic()
-        if self.is_wanted() or self._held.can_take_overflow():
+        if self.is_wanted() or self._ledger.can_take_overflow():
             return True
         return any(at <= now for at, _, _ in self._revisits)
 
@@ -243,7 +243,7 @@ class Reader:
         """Seconds until the next scan begins by itself."""
         monotonic = self._timekeeper.monotonic()
         upcoming = [self._next_sweep]
-        if not self._held.is_being_read:
+        if not self._ledger.is_being_read:
             upcoming += [at for at, _, _ in self._revisits]
         if self._plenty_until > monotonic and self._next() is not None:
             upcoming.append(self._plenty_until)
@@ -262,12 +262,12 @@ class Reader:
         asked, visited = dict(scan.pending), dict(self._visited)
         rows_max = self._rows_max
         if scan.pair is not None:
-            rows_max = min(rows_max, self._held.room(scan.pair))
+            rows_max = min(rows_max, self._ledger.room(scan.pair))
         per_slot = max(2, rows_max // len(asked))
         tenant, queue = scan.pair if scan.pair is not None else (None, None)
         passed_over = self._passed_over() if scan.pair is None else []
         began = self._timekeeper.monotonic()
-        self._held.read_begins(began)
+        self._ledger.read_begins(began)
         try:
             rows = await self._store.read_due(
                 session,
@@ -282,14 +282,14 @@ class Reader:
             )
             if rows and self._timekeeper.is_set_back(_EPOCH + rows[0]["told_us"] * _MICROSECOND, began):
                 # What is read now must not count as due by what the clock said before.
-                self._held.promote(self._timekeeper.now())
+                self._ledger.promote(self._timekeeper.now())
             for pair in passed_over:
                 self._leave_behind(pair, asked)
             for row in rows:
                 if (row["slot"], row["lane"]) in self._cursors:
                     self._take_row(row)
         finally:
-            self._held.read_ends()
+            self._ledger.read_ends()
         self._plenty_until = self._timekeeper.monotonic() + _PLENTY_SECONDS
         if visited != self._visited:
             # Where other kinds are meant by now, what was read says nothing about those.
@@ -309,10 +309,10 @@ class Reader:
             self._advance(asked, ended, until)
         elif scan is self._recent:
             self._rest(self._timekeeper.monotonic() - began)
-        if scan.pair is not None and scan.pair in self._held.overflow:
+        if scan.pair is not None and scan.pair in self._ledger.overflow:
             # Its share is full again: whatever else is there would be read for nothing, each time anew.
             for place, position in scan.pending.items():
-                self._held.leave_behind(scan.pair, place, position)
+                self._ledger.leave_behind(scan.pair, place, position)
             scan.pending.clear()
         self._overflowed = [each for each in self._overflowed if each.pending]
 
@@ -328,7 +328,7 @@ class Reader:
     def _passed_over(self) -> list[Pair]:
         """Whoever has more due than fits is read by a scan of its own, and all the others leave it out."""
         scanned = {scan.pair for scan in self._overflowed if scan.pair is not None}
-        return [*scanned, *(pair for pair in self._held.overflow if pair not in scanned)][:_PASSED_OVER_MAX]
+        return [*scanned, *(pair for pair in self._ledger.overflow if pair not in scanned)][:_PASSED_OVER_MAX]
 
     def _leave_behind(self, pair: Pair, positions: Mapping[Place, Position]) -> None:
         """What was passed over from there on is for the scan of its own. A slot may have left during the read."""
@@ -338,13 +338,13 @@ class Reader:
                 scan.begin(ours)
                 return
         for place, position in ours.items():
-            self._held.leave_behind(pair, place, position)
+            self._ledger.leave_behind(pair, place, position)
 
     def _take_row(self, row: Row) -> None:
         started_by = row["started_by"]
         if started_by is None:
-            self._held.accept(row)
-        elif self._held.knows(row["id"]):
+            self._ledger.accept(row)
+        elif self._ledger.knows(row["id"]):
             # It runs here, or is being settled; also where an earlier life of this node began it.
             return
         elif started_by not in self._node.alive:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from timebell.engine.held import Entry
+from timebell.engine.entry import JobEntry
 from timebell.kernel.app import Handler
 
 
@@ -17,7 +17,7 @@ class Running:
     """One attempt under way. `version` is the row's now: one more than was read where the start was marked. `error` is
     what was raised in it, until that was told."""
 
-    entry: Entry
+    entry: JobEntry
     handler: Handler
     version: int
     number: int

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from uuid import UUID
 
 import asyncpg
 
-from timebell.db.pool import Database, Row, Session
-from timebell.engine.held import Entry, Held
+from timebell.db.pool import Row, Session
+from timebell.engine.admission import Admission
+from timebell.engine.dependencies import Dependencies
+from timebell.engine.fencing import fence, visits
+from timebell.engine.returns import Returns
 from timebell.engine.settling import (
     Settlement,
     acquits,
@@ -19,59 +21,28 @@ from timebell.engine.settling import (
     retry_columns,
     unstorable,
 )
-from timebell.engine.store import EngineStore
+from timebell.kernel.transaction import Transaction
 
-_LOCK_TIMEOUT = "50ms"
 _STUCK_SECONDS = 0.5
 _PARTITION_MISSING = "23514"
-
-
-def fence(entries: Iterable[Entry], incarnation: int, lock_timeout: str = _LOCK_TIMEOUT) -> dict[str, object]:
-    """Who writes, and under which epochs: a slot that has moved on refuses its own rows and no others."""
-    # One that was marked when we owned the slot before, or visited it, needs no epoch to be settled.
-    epochs = dict(sorted({(entry.slot, entry.epoch) for entry in entries if not entry.is_visited}))
-    return {
-        "slots": list(epochs.keys()),
-        "epochs": list(epochs.values()),
-        "incarnation": incarnation,
-        "lock_timeout": lock_timeout,
-    }
-
-
-def visits(entries: Iterable[Entry]) -> dict[str, object]:
-    """The slots of others among them, under whose epochs the owner is one that leaves these jobs."""
-    epochs = {entry.slot: entry.epoch for entry in entries if entry.is_visited}
-    return {"visited_slots": list(epochs.keys()), "visited_epochs": list(epochs.values())}
 
 
 class Settler:
     """Gathers settlements and writes what has gathered. While one write is under way the next one fills."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: EngineStore,
-        held: Held,
-        *,
-        batch: int,
-        log_days_ahead: int,
-        monotonic: Callable[[], float],
-        on_retry: Callable[[Settlement, int, datetime], None],
-        on_settled: Callable[[Sequence[Settlement]], None],
-        on_refused: Callable[[Entry], None],
-        on_suspect_over: Callable[[Entry], None],
-    ) -> None:
-        self._database = database
-        self._store = store
-        self._held = held
-        self._batch = batch
-        self._log_days_ahead = log_days_ahead
-        self._monotonic = monotonic
-        self._on_retry = on_retry
-        self._on_settled = on_settled
-        self._on_refused = on_refused
-        self._on_suspect_over = on_suspect_over
-        self._suspects: set[UUID] = set()
+    def __init__(self, shared: Dependencies, admission: Admission, returns: Returns) -> None:
+        self._bell = shared.bell
+        self._database = shared.database
+        self._store = shared.store
+        self._ledger = shared.ledger
+        self._batch = shared.settings.batch
+        self._log_days_ahead = shared.settings.log_partitions_ahead_days
+        self._monotonic = shared.timekeeper.monotonic
+        self._woken = shared.woken
+        self._admission = admission
+        self._returns = returns
+        # How many of those that are not written yet may have been what a node died of.
+        self._suspect_count = 0
         self._waiting: list[Settlement] = []
         self._stuck: list[tuple[float, Settlement]] = []
         self._writing: list[list[Settlement]] = []
@@ -79,13 +50,20 @@ class Settler:
         self.refused_count = 0
 
     def add(self, settlement: Settlement) -> None:
-        if settlement.entry.row["crash_count"]:
-            self._suspects.add(settlement.entry.id)
+        entry = settlement.entry
+        self._ledger.settling(entry)
+        if entry.row["crash_count"]:
+            self._suspect_count += 1
         self._waiting.append(settlement)
 
-    def is_settling(self, suspect: Entry) -> bool:
-        """Whether a suspect has answered and its end is not written: were the node to die now, it would be charged."""
-        return suspect.id in self._suspects
+    def committed(self, settlement: Settlement, tx: Transaction) -> None:
+        """A transactional handler committed its own completion."""
+        self._returns.settled([settlement])
+        self._ledger.retire([settlement.entry])
+        self._bell.wake(tx)
+        if settlement.verdict == "retry":
+            assert settlement.run_at is not None
+            self._returns.retried(settlement, settlement.run_at)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._stuck)
@@ -231,18 +209,19 @@ class Settler:
         for each in ours:
             row = settled[each.entry.id] if each.verdict == "retry" else None
             if row is not None:
-                self._on_retry(each, row["version"], row["run_at"])
-        self._on_settled(ours)
-        for each in group if self._suspects else ():
-            if each.entry.id in self._suspects:
-                self._suspects.discard(each.entry.id)
-                self._on_suspect_over(each.entry)
+                self._returns.retried(each, row["run_at"])
+        self._returns.settled(ours)
+        for each in group if self._suspect_count else ():
+            if each.entry.row["crash_count"]:
+                self._suspect_count -= 1
+                self._admission.vacate(each.entry)
+                self._woken.set()
                 if each.entry.id in settled and acquits(each):
                     self._acquitted.append(each.entry.id)
-        self._held.retire(each.entry for each in group)
+        self._ledger.retire(each.entry for each in group)
         for each in group if len(ours) < len(group) else ():
             if each.entry.id not in settled:
-                self._on_refused(each.entry)
+                self._returns.refused(each.entry)
 
 
 def _same_statement(batch: Sequence[Settlement]) -> list[list[Settlement]]:

@@ -1,4 +1,4 @@
-"""What becomes of a job after an attempt, decided here and written in batches.
+"""Settlements: the decision about how a job goes on after an attempt, and the columns in which many are written.
 
 The ids that a statement gives back are the truth: what does not come back was moved, cancelled or taken over,
 and this node has nothing more to say about it.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from timebell.engine.held import Entry
+from timebell.engine.entry import JobEntry
 from timebell.errors import InvalidInput
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.models import JobState, check_duration, check_instant
@@ -32,7 +32,7 @@ _NOT_TELLING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+")
 class Settlement:
     """The decision about one attempt: how the job goes on, or how it ended."""
 
-    entry: Entry
+    entry: JobEntry
     verdict: Literal["done", "retry", "end"]
     version: int
     state: JobState = "done"
@@ -54,7 +54,7 @@ class Settlement:
 class Attempt:
     """The facts that a decision about one attempt needs."""
 
-    entry: Entry
+    entry: JobEntry
     version: int
     number: int
     started_at: datetime
@@ -173,7 +173,7 @@ def _retry(
 
 
 def _dead(
-    facts: dict[str, Any], entry: Entry, error: str, error_class: ErrorClass, reason: str
+    facts: dict[str, Any], entry: JobEntry, error: str, error_class: ErrorClass, reason: str
 ) -> Settlement:
     return Settlement(
         verdict="end",
@@ -186,7 +186,7 @@ def _dead(
     )
 
 
-def end_unstarted(entry: Entry, state: JobState, reason: str) -> Settlement:
+def end_unstarted(entry: JobEntry, state: JobState, reason: str) -> Settlement:
     """A job that ends without an attempt: expired, crashed too often, cancelled between two tries."""
     error = reason if state == "dead" else None
     return Settlement(
@@ -210,7 +210,7 @@ def acquits(settlement: Settlement) -> bool:
     return settlement.started_at is not None and not settlement.is_given_back
 
 
-def snooze_unstarted(entry: Entry, until: datetime, reason: str) -> Settlement:
+def snooze_unstarted(entry: JobEntry, until: datetime, reason: str) -> Settlement:
     """A job that waits without an attempt, for a destination that does not answer."""
     attempt = entry.row["attempt"]
     return Settlement(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from timebell.engine.held import Entry
+from timebell.engine.entry import JobEntry
 from timebell.engine.places import Places
 
 _PROBATION_SECONDS = 0.1
@@ -20,7 +20,7 @@ class Turnstile:
         self._places = Places(inside_max, share)
         self._inside: set[UUID] = set()
 
-    def enter(self, entry: Entry) -> bool:
+    def enter(self, entry: JobEntry) -> bool:
         tenant = entry.pair[0]
         if not self._places.room(tenant):
             return False
@@ -29,7 +29,7 @@ class Turnstile:
         entry.enclosure = self
         return True
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: JobEntry) -> None:
         if entry.id in self._inside:
             self._inside.remove(entry.id)
             self._places.leave(entry.pair[0])
@@ -47,7 +47,7 @@ class Probation(Turnstile):
         self._newest: UUID | None = None
         self._trusted_at = 0.0
 
-    def enter(self, entry: Entry) -> bool:
+    def enter(self, entry: JobEntry) -> bool:
         if self._newest in self._inside and self._monotonic() < self._trusted_at:
             return False
         if not super().enter(entry):
@@ -55,7 +55,7 @@ class Probation(Turnstile):
         self._newest, self._trusted_at = entry.id, float("inf")
         return True
 
-    def begins(self, entry: Entry) -> None:
+    def begins(self, entry: JobEntry) -> None:
         """Its start is marked and it runs now; until then it could do no harm, and proved nothing."""
         if self._newest == entry.id:
             self._trusted_at = self._monotonic() + _PROBATION_SECONDS
@@ -76,7 +76,7 @@ class Solitude:
         self._waited: dict[UUID, tuple[float, float]] = {}
         self._asked_at = 0.0
 
-    def enter(self, entry: Entry, *, is_quiet: bool) -> bool:
+    def enter(self, entry: JobEntry, *, is_quiet: bool) -> bool:
         if self._inside is not None:
             return False
         now = self._monotonic()
@@ -91,7 +91,7 @@ class Solitude:
         entry.enclosure = self
         return True
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: JobEntry) -> None:
         if self._inside == entry.id:
             self._inside = None
 

@@ -37,7 +37,7 @@ async def _go_on_until_all_hangs(node: ClusterNode, slow: Slow) -> None:
 
     def is_so() -> bool:
         hanging = slow.hanging_count
-        can_begin = hanging < worker._concurrency and bool(worker.held)
+        can_begin = hanging < worker._concurrency and bool(worker.ledger)
         is_quiet = has_read_all(node.engine) and not worker.background.going_on
         return is_quiet and not can_begin and hanging == len(worker.attempts)
 

@@ -1,4 +1,4 @@
-"""A coroutine apart from the task that awaits it: its context is its own, its waiting is noticed once."""
+"""A coroutine in a context of its own within the task that awaits it; that it waits is noticed once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from timebell.engine.apart import apart
+from timebell.engine.own_context import in_own_context
 
 COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
 
@@ -21,7 +21,7 @@ async def test_one_that_never_waits_runs_at_once_and_nobody_is_told() -> None:
         COLOUR.set("red")
         seen.append(COLOUR.get())
 
-    await apart(paint(), lambda: told.append("waits"))
+    await in_own_context(paint(), lambda: told.append("waits"))
     assert seen == ["red"]
     assert COLOUR.get() == "none", "what it set ended with it"
     assert told == []
@@ -40,7 +40,7 @@ async def test_one_that_waits_is_noticed_once_and_keeps_its_context() -> None:
             answers.append((await future, COLOUR.get(), asyncio.current_task() is awaiting))
 
     awaiting = asyncio.current_task()
-    await apart(paint(), lambda: told.append("waits"))
+    await in_own_context(paint(), lambda: told.append("waits"))
     assert answers == [(0, "red", True), (1, "red", True), (2, "red", True)]
     assert told == ["waits"]
     assert COLOUR.get() == "none"
@@ -54,7 +54,7 @@ async def test_what_it_raises_comes_out(waits: bool) -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        await apart(fail(), lambda: None)
+        await in_own_context(fail(), lambda: None)
 
 
 async def test_a_cancellation_reaches_it_where_it_waits() -> None:
@@ -70,11 +70,11 @@ async def test_a_cancellation_reaches_it_where_it_waits() -> None:
             ends.append("put away")
             raise
 
-    async def await_apart() -> None:
-        await apart(wait(), waiting.set)
+    async def await_it() -> None:
+        await in_own_context(wait(), waiting.set)
 
     waiting = asyncio.Event()
-    awaiting = asyncio.create_task(await_apart())
+    awaiting = asyncio.create_task(await_it())
     await waiting.wait()
     awaiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -88,7 +88,7 @@ async def test_a_time_limit_inside_it_cancels_it_alone() -> None:
             async with asyncio.timeout(0):
                 await asyncio.Event().wait()
 
-    await apart(hang(), lambda: None)
+    await in_own_context(hang(), lambda: None)
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
@@ -121,7 +121,7 @@ async def test_it_takes_no_step_that_somebody_objects_to() -> None:
             raise
 
     with pytest.raises(asyncio.CancelledError):
-        await apart(walk(), lambda: None, Objection(after=2))
+        await in_own_context(walk(), lambda: None, Objection(after=2))
     assert steps == [0, 1, ("no more",)]
 
 
@@ -138,7 +138,7 @@ async def test_an_error_is_no_way_around_an_objection() -> None:
             steps.append("tries again")
 
     with pytest.raises(asyncio.CancelledError):
-        await apart(persist(), lambda: None, Objection(after=0))
+        await in_own_context(persist(), lambda: None, Objection(after=0))
     assert steps == []
 
 
@@ -147,5 +147,5 @@ async def test_nobody_is_asked_about_one_that_never_waits() -> None:
         pass
 
     objection = Objection(after=0)
-    await apart(run(), lambda: None, objection)
+    await in_own_context(run(), lambda: None, objection)
     assert objection.asked == 0

@@ -1,24 +1,24 @@
-"""The ordered steps that wait for an earlier step of their subject to end."""
+"""The wait list of ordered steps: those whose start was refused until an earlier step of their subject has ended."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from timebell.engine.held import Entry
+from timebell.engine.entry import JobEntry
 
 Subject = tuple[str, str]
 # Beyond so many the oldest are let go of; the next look at what is due finds their steps too, only later.
 _SUBJECTS_MAX = 10_000
 
 
-class Behind:
+class Waitlist:
     """Knows where to look again when a step ends."""
 
     def __init__(self) -> None:
         self._waiting: dict[Subject, tuple[int, datetime]] = {}
         self._freed: dict[Subject, None] = {}
 
-    def wait(self, entry: Entry) -> bool:
+    def wait(self, entry: JobEntry) -> bool:
         """A start was refused; False where a step of the subject ended meanwhile and it may begin after all."""
         subject = _subject_of(entry)
         if subject in self._freed:
@@ -30,7 +30,7 @@ class Behind:
         _let_go(self._waiting)
         return True
 
-    def ended(self, entry: Entry, *, is_starting: bool) -> tuple[int, datetime] | None:
+    def ended(self, entry: JobEntry, *, is_starting: bool) -> tuple[int, datetime] | None:
         """A step ended: answers with the slot and the instant to look at again, where another waits.
 
         While starts are under way, one of them may have seen this step unfinished and not be back yet.
@@ -45,7 +45,7 @@ class Behind:
         self._freed.clear()
 
 
-def _subject_of(entry: Entry) -> Subject:
+def _subject_of(entry: JobEntry) -> Subject:
     return (entry.row["tenant"], entry.row["subject"])
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 
 @types.coroutine
-def apart(
+def in_own_context(
     coroutine: Coroutine[Any, Any, None],
     on_wait: Callable[[], None],
     objection: Callable[[], asyncio.CancelledError | None] | None = None,
 ) -> Generator[Any, Any, None]:
-    """Run a coroutine inside the task that awaits this, yet apart from it: what it sets in its context ends with it.
+    """Run a coroutine inside the task that awaits this: what it sets in its context ends with it.
 
     A task costs more than a quick handler. One that never waits needs none of its own, and whether it waits is known
     only once it does: then, once, `on_wait` is called.

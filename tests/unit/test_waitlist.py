@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from timebell.engine import behind
-from timebell.engine.behind import Behind
-from timebell.engine.held import Entry
+from timebell.engine import waitlist
+from timebell.engine.entry import JobEntry
+from timebell.engine.waitlist import Waitlist
 
 NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
-def entry(subject: str, *, minute: int = 0, tenant: str = "t", slot: int = 7) -> Entry:
+def entry(subject: str, *, minute: int = 0, tenant: str = "t", slot: int = 7) -> JobEntry:
     row = {
         "id": UUID(int=minute + 1),
         "version": 1,
@@ -23,11 +23,11 @@ def entry(subject: str, *, minute: int = 0, tenant: str = "t", slot: int = 7) ->
         "queue": "default",
         "subject": subject,
     }
-    return Entry(row)
+    return JobEntry(row)
 
 
 def test_a_step_that_waits_is_looked_at_when_an_earlier_one_ends() -> None:
-    waiting = Behind()
+    waiting = Waitlist()
     assert waiting.wait(entry("s", minute=5))
     assert waiting.wait(entry("s", minute=3))
     assert waiting.ended(entry("s"), is_starting=False) == (7, NINE + timedelta(minutes=3))
@@ -35,7 +35,7 @@ def test_a_step_that_waits_is_looked_at_when_an_earlier_one_ends() -> None:
 
 
 def test_other_subjects_and_tenants_do_not_matter() -> None:
-    waiting = Behind()
+    waiting = Waitlist()
     waiting.wait(entry("s"))
     assert waiting.ended(entry("other"), is_starting=False) is None
     assert waiting.ended(entry("s", tenant="other"), is_starting=False) is None
@@ -43,22 +43,22 @@ def test_other_subjects_and_tenants_do_not_matter() -> None:
 
 def test_a_step_does_not_wait_for_one_that_ended_while_its_start_was_under_way() -> None:
     """The refusal comes back after the news that the earlier step has ended; nothing more will come."""
-    waiting = Behind()
+    waiting = Waitlist()
     assert waiting.ended(entry("s"), is_starting=True) is None
     assert not waiting.wait(entry("s", minute=1))
     assert waiting.wait(entry("s", minute=1)), "a second refusal has another reason"
 
 
 def test_what_ended_before_a_start_does_not_count_for_it() -> None:
-    waiting = Behind()
+    waiting = Waitlist()
     waiting.ended(entry("s"), is_starting=True)
     waiting.nothing_is_starting()
     assert waiting.wait(entry("s"))
 
 
 def test_the_oldest_are_let_go_of() -> None:
-    waiting = Behind()
-    for number in range(behind._SUBJECTS_MAX + 1):
+    waiting = Waitlist()
+    for number in range(waitlist._SUBJECTS_MAX + 1):
         waiting.wait(entry(f"s{number}"))
         waiting.ended(entry(f"e{number}"), is_starting=True)
     assert waiting.ended(entry("s0"), is_starting=False) is None

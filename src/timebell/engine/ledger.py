@@ -1,23 +1,36 @@
-"""The jobs a node has read and not yet begun: a heap of what is coming, fair piles of what is due, and what was seen.
+"""The ledger of the jobs that a node has in memory: in which stage each one is, a heap of those that are coming, and
+fair piles of those that are due.
 
-It holds no database and no clock, so that everything about order and fairness can be argued and tested here.
+It is the one owner of a job's stage. Whoever begins, runs or settles a job tells it, and what may not follow on each
+other is refused. It holds no database and no clock, so that everything about order and fairness can be argued and
+tested here.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from sys import getsizeof
-from typing import Protocol
 from uuid import UUID
 
 from timebell.config import Settings
 from timebell.db.pool import Row
+from timebell.engine.entry import (
+    CHOSEN,
+    FOLLOWING,
+    OVER,
+    PARKING,
+    RETURNING,
+    RUNNING,
+    SETTLING,
+    STARTING,
+    WAITING,
+    JobEntry,
+    Stage,
+)
 from timebell.engine.places import Places
 from timebell.engine.turns import NORMAL, SUSPECT, Pair, Pile, Round, Turns
-from timebell.kernel.app import Handler
-from timebell.kernel.destinations import Call
 
 Position = tuple[datetime, UUID]
 # A read sends a character more of a payload or cursor that is longer.
@@ -26,78 +39,7 @@ _CHARACTERS_MAX = 4_000
 _FEW_CHARACTERS = 256
 
 
-class Enclosure(Protocol):
-    """Somewhere that has room for a few."""
-
-    def leave(self, entry: Entry) -> None: ...
-
-
-class Entry:
-    """One job in memory, at the version it was read."""
-
-    __slots__ = (
-        "call",
-        "contents_bytes",
-        "enclosure",
-        "epoch",
-        "handler",
-        "id",
-        "incarnation",
-        "is_cautious",
-        "is_left_behind",
-        "is_visited",
-        "lane",
-        "may_be_marked",
-        "pair",
-        "read_at",
-        "row",
-        "run_at",
-        "slot",
-        "version",
-    )
-
-    def __init__(self, row: Row, read_at: float = 0.0) -> None:
-        self.row = row
-        # When the read that found it began, on the clock of this process.
-        self.read_at = read_at
-        self.id: UUID = row["id"]
-        self.version: int = row["version"]
-        self.slot: int = row["slot"]
-        self.lane: int = row["lane"]
-        self.run_at: datetime = row["run_at"]
-        self.pair: Pair = (row["tenant"], row["queue"])
-        self.handler: Handler | None = None
-        # Under which life of the node and which epoch of the slot it was begun.
-        self.incarnation = 0
-        self.epoch = 0
-        self.is_cautious = False
-        # What its payload and its cursor take up among those that are held.
-        self.contents_bytes = 0
-        # Whether they are to be read before it runs, because they are too large to be held.
-        self.is_left_behind = False
-        # Whether its slot is another node's, which has no handler for it; the epoch is that of the other then.
-        self.is_visited = False
-        # Leave to call what the job depends on, where it names that before it runs.
-        self.call: Call | None = None
-        # Whether the row may say that its start was marked: it does, or nobody heard whether it does.
-        self.may_be_marked = False
-        # Where it takes up room, if only a few of its sort may run at once.
-        self.enclosure: Enclosure | None = None
-
-    def adopt(self, epochs: Mapping[int, int], incarnation: int) -> None:
-        """Go on under another life of the node, to which the slot belongs now. One that bears a mark goes by that."""
-        if self.slot in epochs and not self.may_be_marked:
-            self.incarnation, self.epoch = incarnation, epochs[self.slot]
-            self.is_visited = False
-
-    @property
-    def due_at(self) -> datetime:
-        """The planned instant, which is read only where it is not that of the next try."""
-        planned: datetime | None = self.row["due_at"]
-        return self.run_at if planned is None else planned
-
-
-class Held:
+class JobLedger:
     """Accepts rows, hands out due jobs in turn between tenants, and remembers what it has seen.
 
     A tenant's queue that has more due than its share stays in the table past a mark, and is read again from
@@ -110,12 +52,13 @@ class Held:
         self._bytes_max = bytes_max
         self._bytes = 0
         # The number makes the order total, so that two entries are never compared themselves.
-        self._heap: list[tuple[datetime, int, Entry]] = []
-        self._turns: Turns[Entry] = Turns()
+        self._heap: list[tuple[datetime, int, JobEntry]] = []
+        self._turns: Turns[JobEntry] = Turns()
         self._counts: dict[Pair, int] = {}
-        self._seen: dict[UUID, int] = {}
-        self._waiting: dict[UUID, Entry] = {}
-        self._retired: list[tuple[UUID, int]] = []
+        # The newest that was read of each job, until it is over and no read can bring it back.
+        self._entries: dict[UUID, JobEntry] = {}
+        self._retired: list[JobEntry] = []
+        self._stages: dict[Stage, int] = dict.fromkeys(FOLLOWING, 0)
         self._total = 0
         self._order = 0
         self._reads_open = 0
@@ -124,7 +67,7 @@ class Held:
         self.overflow: dict[Pair, dict[tuple[int, int], Position]] = {}
 
     @classmethod
-    def within(cls, settings: Settings) -> Held:
+    def within(cls, settings: Settings) -> JobLedger:
         return cls(
             total_max=settings.held_jobs_max,
             pair_max=settings.held_per_tenant_queue_max,
@@ -137,30 +80,32 @@ class Held:
     def accept(self, row: Row) -> bool:
         """Hold a row that was read, unless this version was seen or its tenant's queue has its share already."""
         id = row["id"]
-        version = self._seen.get(id)
-        if version is not None and version >= row["version"]:
+        known = self._entries.get(id)
+        if known is not None and known.version >= row["version"]:
             return False
-        entry = Entry(row, self._read_at)
+        entry = JobEntry(row, self._read_at)
         pair = entry.pair
         count = self._counts.get(pair, 0)
         if count >= self._pair_max or (self._total >= self._total_max and count >= self._share(pair)):
             self.leave_behind(pair, (entry.slot, entry.lane), (entry.run_at, id))
             return False
+        if known is not None and known.stage is WAITING:
+            self._end(known)
         self._order += 1
-        self._seen[id] = entry.version
+        self._entries[id] = entry
+        self._stages[WAITING] += 1
         self._counts[pair] = count + 1
         self._total += 1
         payload = row["payload"]
         if payload is None or len(payload) > _FEW_CHARACTERS or row["has_cursor"]:
             self._keep_contents(entry)
-        self._waiting[id] = entry
         if entry.run_at <= self._due_until:
             self._pile_up(self._order, entry)
         else:
             heapq.heappush(self._heap, (entry.run_at, self._order, entry))
         return True
 
-    def _keep_contents(self, entry: Entry) -> None:
+    def _keep_contents(self, entry: JobEntry) -> None:
         """Hold what the job is to be run with, or leave that in the table where there is no room for it."""
         row = entry.row
         payload, cursor = row["payload"], row["cursor"]
@@ -193,20 +138,17 @@ class Held:
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, order, entry = heapq.heappop(heap)
-            if self._is_stale(entry):
-                self._uncount(entry)
-            else:
+            # A later version may have taken its place, or its slot left.
+            if entry.stage is WAITING:
                 self._pile_up(order, entry)
+            else:
+                self._uncount(entry)
 
-    def _pile_up(self, order: int, entry: Entry) -> None:
+    def _pile_up(self, order: int, entry: JobEntry) -> None:
         lane = SUSPECT if entry.row["crash_count"] else min(entry.lane, NORMAL)
         self._turns.add(lane, entry.pair, (-entry.row["priority"], entry.run_at, order, entry))
 
-    def _is_stale(self, entry: Entry) -> bool:
-        """Whether a later version took its place, or its slot left; read again, the row has another entry."""
-        return self._waiting.get(entry.id) is not entry
-
-    def _uncount(self, entry: Entry) -> None:
+    def _uncount(self, entry: JobEntry) -> None:
         self._total -= 1
         self._bytes -= entry.contents_bytes
         left = self._counts[entry.pair] - 1
@@ -216,37 +158,39 @@ class Held:
             del self._counts[entry.pair]
 
     def choose(
-        self, count: int, budgets: dict[str, int], admit: Callable[[Entry], bool], places: Places
-    ) -> list[Entry]:
+        self, count: int, budgets: dict[str, int], admit: Callable[[JobEntry], bool], places: Places
+    ) -> list[JobEntry]:
         """Up to `count` due jobs, in turn between tenants.
 
         `budgets` says how many of a limited queue may start; it is used up here. A queue that is not in it
         has no limit. `admit` is asked about each job in its turn and takes its place where there is one. In `places`
         each of them has one, which whoever chose it gives back.
         """
-        chosen: list[Entry] = []
+        chosen: list[JobEntry] = []
 
-        def take(pile: Pile[Entry], room: int) -> int:
+        def take(pile: Pile[JobEntry], room: int) -> int:
             before = len(chosen)
             self._take(pile, room, admit, chosen)
-            return len(chosen) - before
+            number = len(chosen) - before
+            self._stages[WAITING] -= number
+            self._stages[CHOSEN] += number
+            return number
 
         self._turns.choose(Round(count, budgets, places, take))
         return chosen
 
     def _take(
-        self, pile: Pile[Entry], room: int, admit: Callable[[Entry], bool], chosen: list[Entry]
+        self, pile: Pile[JobEntry], room: int, admit: Callable[[JobEntry], bool], chosen: list[JobEntry]
     ) -> None:
-        waiting, end = self._waiting, len(chosen) + room
+        end = len(chosen) + room
         while len(chosen) < end:
             entry = pile.first()
             if entry is None:
                 return
-            is_stale = waiting.get(entry.id) is not entry
-            if not is_stale:
+            if entry.stage is WAITING:
                 if not admit(entry):
                     return
-                del waiting[entry.id]
+                entry.stage = CHOSEN
                 chosen.append(entry)
             pile.pop()
             self._uncount(entry)
@@ -257,40 +201,93 @@ class Held:
 
     def earliest_run_at(self) -> datetime | None:
         """When the next job becomes due."""
-        while self._heap and self._is_stale(self._heap[0][2]):
+        while self._heap and self._heap[0][2].stage is not WAITING:
             self._uncount(heapq.heappop(self._heap)[2])
         return self._heap[0][0] if self._heap else None
 
-    def retire(self, entries: Iterable[Entry]) -> None:
+    def parking(self, entries: Iterable[JobEntry]) -> None:
+        """They must wait although their turn has come; their rows are being put aside."""
+        for entry in entries:
+            self._move(entry, PARKING)
+
+    def starting(self, entries: Iterable[JobEntry]) -> None:
+        """Their starts are to be marked."""
+        for entry in entries:
+            self._move(entry, STARTING)
+
+    def running(self, entry: JobEntry) -> None:
+        """Its attempt is launched."""
+        self._move(entry, RUNNING)
+
+    def settling(self, entry: JobEntry) -> None:
+        """It is decided what becomes of it."""
+        self._move(entry, SETTLING)
+
+    def returning(self, entry: JobEntry) -> None:
+        """It did not begin after all, and its start may bear a mark."""
+        self._move(entry, RETURNING)
+
+    def retire(self, entries: Iterable[JobEntry]) -> None:
         """The database has acknowledged that these are over at this version.
 
         A read that began before may still bring the row back, so it stays seen until every such read has ended.
         """
         for entry in entries:
+            self._end(entry)
             if self._reads_open:
-                self._retired.append((entry.id, entry.version))
+                self._retired.append(entry)
             else:
-                self._drop_seen(entry.id, entry.version)
+                self._drop(entry)
+
+    def forget(self, entry: JobEntry) -> None:
+        """The job was not ours to start after all; what the next read finds counts."""
+        self._end(entry)
+        self._drop(entry)
+
+    def _move(self, entry: JobEntry, stage: Stage) -> None:
+        before = entry.stage
+        assert stage in FOLLOWING[before], f"job {entry.id} is {before}, and cannot be {stage} next"
+        entry.stage = stage
+        self._stages[before] -= 1
+        self._stages[stage] += 1
+
+    def _end(self, entry: JobEntry) -> None:
+        """Those that are over are not counted: the ledger is done with them."""
+        before = entry.stage
+        assert OVER in FOLLOWING[before], f"job {entry.id} is {before}, and cannot be {OVER} next"
+        entry.stage = OVER
+        self._stages[before] -= 1
+
+    def _drop(self, entry: JobEntry) -> None:
+        """A later version of it may stand in its place, and stays."""
+        if self._entries.get(entry.id) is entry:
+            del self._entries[entry.id]
+
+    @property
+    def starting_count(self) -> int:
+        return self._stages[STARTING]
+
+    @property
+    def under_way_count(self) -> int:
+        """How many were chosen to begin and have not ended: their start is being marked, or they run."""
+        return self._stages[STARTING] + self._stages[RUNNING]
+
+    def by_stage(self) -> dict[Stage, int]:
+        """How many there are in each stage, where there are any."""
+        return {stage: count for stage, count in self._stages.items() if count}
 
     def knows(self, id: UUID) -> bool:
         """Whether the job is held, running or being settled here, at whatever version."""
-        return id in self._seen
+        return id in self._entries
+
+    def is_waiting(self, id: UUID) -> bool:
+        """Whether the job is held and was not chosen yet."""
+        entry = self._entries.get(id)
+        return entry is not None and entry.stage is WAITING
 
     @property
     def is_being_read(self) -> bool:
         return self._reads_open > 0
-
-    def is_waiting(self, id: UUID) -> bool:
-        """Whether the job is held and was not chosen yet."""
-        return id in self._waiting
-
-    def forget(self, entry: Entry) -> None:
-        """The job was not ours to start after all; what the next read finds counts."""
-        self._drop_seen(entry.id, entry.version)
-
-    def _drop_seen(self, id: UUID, version: int) -> None:
-        if self._seen.get(id) == version:
-            del self._seen[id]
 
     def read_begins(self, at: float = 0.0) -> None:
         self._reads_open += 1
@@ -299,8 +296,8 @@ class Held:
     def read_ends(self) -> None:
         self._reads_open -= 1
         if not self._reads_open:
-            for id, version in self._retired:
-                self._drop_seen(id, version)
+            for entry in self._retired:
+                self._drop(entry)
             self._retired.clear()
 
     def take_overflow(self) -> Iterator[tuple[Pair, dict[tuple[int, int], Position]]]:
@@ -320,9 +317,9 @@ class Held:
 
     def drop_slots(self, slots: set[int]) -> None:
         """Let go of everything in these slots: another node reads them now."""
-        for entry in [entry for entry in self._waiting.values() if entry.slot in slots]:
-            del self._waiting[entry.id]
-            self._drop_seen(entry.id, entry.version)
+        leaving = [each for each in self._entries.values() if each.slot in slots and each.stage is WAITING]
+        for entry in leaving:
+            self.forget(entry)
         for marks in self.overflow.values():
             for key in [key for key in marks if key[0] in slots]:
                 del marks[key]

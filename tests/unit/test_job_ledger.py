@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.held import Entry, Held
+from timebell.engine.entry import JobEntry
+from timebell.engine.ledger import JobLedger
 from timebell.engine.places import Places
 from timebell.engine.turns import CRITICAL, NORMAL, Leads, Pile
 
@@ -43,58 +44,58 @@ def row(**values: Any) -> dict[str, Any]:
     }
 
 
-def make(*, total_max: int = 1_000, pair_max: int = 1_000, bytes_max: int = 1_000_000) -> Held:
-    return Held(total_max=total_max, pair_max=pair_max, bytes_max=bytes_max)
+def make(*, total_max: int = 1_000, pair_max: int = 1_000, bytes_max: int = 1_000_000) -> JobLedger:
+    return JobLedger(total_max=total_max, pair_max=pair_max, bytes_max=bytes_max)
 
 
-def admit_all(entry: Entry) -> bool:
+def admit_all(entry: JobEntry) -> bool:
     return True
 
 
 def choose(
-    held: Held,
+    ledger: JobLedger,
     number: int = 1_000,
     *,
     budgets: dict[str, int] | None = None,
-    admit: Callable[[Entry], bool] = admit_all,
+    admit: Callable[[JobEntry], bool] = admit_all,
     now: datetime = NOW,
     places: Places | None = None,
-) -> list[Entry]:
-    held.promote(now)
+) -> list[JobEntry]:
+    ledger.promote(now)
     places = places or Places(1_000_000, 1.0)
-    return held.choose(number, {} if budgets is None else budgets, admit, places)
+    return ledger.choose(number, {} if budgets is None else budgets, admit, places)
 
 
-def tenants(entries: list[Entry]) -> list[str]:
+def tenants(entries: list[JobEntry]) -> list[str]:
     return [entry.pair[0] for entry in entries]
 
 
 def test_nothing_is_chosen_before_it_is_due() -> None:
-    held = make()
-    held.accept(row(run_at=NOW + SECOND))
-    assert held.earliest_run_at() == NOW + SECOND
-    assert choose(held) == []
-    assert [entry.run_at for entry in choose(held, now=NOW + SECOND)] == [NOW + SECOND]
-    assert len(held) == 0
+    ledger = make()
+    ledger.accept(row(run_at=NOW + SECOND))
+    assert ledger.earliest_run_at() == NOW + SECOND
+    assert choose(ledger) == []
+    assert [entry.run_at for entry in choose(ledger, now=NOW + SECOND)] == [NOW + SECOND]
+    assert len(ledger) == 0
 
 
 @pytest.mark.req("M-5.2")
 @QUICK
 @given(st.lists(st.tuples(st.integers(-30, 0), st.integers(-2, 2)), max_size=40))
 def test_in_one_tenants_queue_priority_goes_first_and_then_the_oldest(jobs: list[tuple[int, int]]) -> None:
-    held = make()
+    ledger = make()
     for seconds, priority in jobs:
-        held.accept(row(run_at=NOW + seconds * SECOND, priority=priority))
-    order = [(-entry.row["priority"], entry.run_at) for entry in choose(held)]
+        ledger.accept(row(run_at=NOW + seconds * SECOND, priority=priority))
+    order = [(-entry.row["priority"], entry.run_at) for entry in choose(ledger)]
     assert order == sorted((-priority, NOW + seconds * SECOND) for seconds, priority in jobs)
 
 
 def test_jobs_of_one_instant_keep_the_order_in_which_they_were_read() -> None:
-    held = make()
+    ledger = make()
     rows = [row() for _ in range(50)]
     for each in rows:
-        held.accept(each)
-    assert [entry.id for entry in choose(held)] == [each["id"] for each in rows]
+        ledger.accept(each)
+    assert [entry.id for entry in choose(ledger)] == [each["id"] for each in rows]
 
 
 @pytest.mark.req("U-15")
@@ -107,14 +108,14 @@ def test_jobs_of_one_instant_keep_the_order_in_which_they_were_read() -> None:
 def test_a_backlog_delays_another_tenant_by_its_turns_only(
     backlog: int, others: list[int], at_once: int
 ) -> None:
-    held = make()
+    ledger = make()
     for _ in range(backlog):
-        held.accept(row(tenant="loud", run_at=NOW - SECOND))
+        ledger.accept(row(tenant="loud", run_at=NOW - SECOND))
     for number, jobs in enumerate(others):
         for _ in range(jobs):
-            held.accept(row(tenant=f"quiet {number}"))
+            ledger.accept(row(tenant=f"quiet {number}"))
     begun: list[str] = []
-    while chosen := choose(held, at_once):
+    while chosen := choose(ledger, at_once):
         begun += tenants(chosen)
     assert len(begun) == backlog + sum(others)
     for number in range(len(others)):
@@ -125,24 +126,24 @@ def test_a_backlog_delays_another_tenant_by_its_turns_only(
 
 @pytest.mark.req("U-15")
 def test_tenants_and_queues_take_turns_also_from_one_pass_to_the_next() -> None:
-    held = make()
+    ledger = make()
     for _ in range(24):
         for tenant, queue in (("a", "mail"), ("a", "sms"), ("b", "mail")):
-            held.accept(row(tenant=tenant, queue=queue))
-    turns = [dict(Counter(entry.pair for entry in choose(held, 8))) for _ in range(6)]
+            ledger.accept(row(tenant=tenant, queue=queue))
+    turns = [dict(Counter(entry.pair for entry in choose(ledger, 8))) for _ in range(6)]
     a_mail, a_sms, b_mail = {("a", "mail"): 8}, {("a", "sms"): 8}, {("b", "mail"): 8}
     assert turns == [a_mail, b_mail, a_sms, b_mail, a_mail, b_mail]
 
 
 @pytest.mark.req("U-15")
 def test_many_queues_are_one_turn() -> None:
-    held = make(total_max=5_000)
+    ledger = make(total_max=5_000)
     for number in range(50):
         for _ in range(20):
-            held.accept(row(tenant="many", queue=f"queue {number}"))
+            ledger.accept(row(tenant="many", queue=f"queue {number}"))
     for _ in range(200):
-        held.accept(row(tenant="one"))
-    begun = [tenant for _ in range(50) for tenant in tenants(choose(held, 8))]
+        ledger.accept(row(tenant="one"))
+    begun = [tenant for _ in range(50) for tenant in tenants(choose(ledger, 8))]
     assert Counter(begun) == {"many": 200, "one": 200}
 
 
@@ -150,14 +151,14 @@ def test_many_queues_are_one_turn() -> None:
 @pytest.mark.parametrize("at_once", [1, 8, 50, 200])
 def test_critical_jobs_of_one_tenant_do_not_starve_another(at_once: int) -> None:
     """They go first up to a lead, and the other has as many turns as they afterwards."""
-    held = make(total_max=5_000, pair_max=5_000)
+    ledger = make(total_max=5_000, pair_max=5_000)
     for _ in range(2_000):
-        held.accept(row(tenant="flood", lane=CRITICAL))
+        ledger.accept(row(tenant="flood", lane=CRITICAL))
     for _ in range(200):
-        held.accept(row(tenant="other"))
+        ledger.accept(row(tenant="other"))
     begun: list[str] = []
     while begun.count("other") < 200:
-        begun += tenants(choose(held, at_once))
+        begun += tenants(choose(ledger, at_once))
     for end in range(100, len(begun), 50):
         ahead = begun[:end].count("flood") - begun[:end].count("other")
         assert ahead <= 64 + 8 + at_once
@@ -166,11 +167,11 @@ def test_critical_jobs_of_one_tenant_do_not_starve_another(at_once: int) -> None
 
 @pytest.mark.req("U-15")
 def test_many_share_alike_whoever_calls_it_critical() -> None:
-    held = make(total_max=5_000, pair_max=5_000)
+    ledger = make(total_max=5_000, pair_max=5_000)
     for tenant in "abcdef":
         for _ in range(500):
-            held.accept(row(tenant=tenant, lane=CRITICAL if tenant == "a" else NORMAL))
-    begun = Counter(tenant for _ in range(60) for tenant in tenants(choose(held, 20)))
+            ledger.accept(row(tenant=tenant, lane=CRITICAL if tenant == "a" else NORMAL))
+    begun = Counter(tenant for _ in range(60) for tenant in tenants(choose(ledger, 20)))
     others = [begun[tenant] for tenant in "bcdef"]
     assert max(others) - min(others) <= 16
     assert begun["a"] <= min(others) + 64 + 16
@@ -178,40 +179,40 @@ def test_many_share_alike_whoever_calls_it_critical() -> None:
 
 @pytest.mark.req("U-15")
 def test_a_critical_job_overtakes_the_backlog_of_others_and_of_its_own_tenant() -> None:
-    held = make()
+    ledger = make()
     for tenant in ("a", "b", "c"):
         for _ in range(100):
-            held.accept(row(tenant=tenant))
-    choose(held, 24)
-    held.accept(row(tenant="b", lane=CRITICAL))
-    first, *_ = choose(held, 8)
+            ledger.accept(row(tenant=tenant))
+    choose(ledger, 24)
+    ledger.accept(row(tenant="b", lane=CRITICAL))
+    first, *_ = choose(ledger, 8)
     assert (first.pair[0], first.lane) == ("b", CRITICAL)
 
 
 @pytest.mark.req("U-15")
 def test_nothing_stands_idle_because_somebody_is_ahead() -> None:
-    held = make()
+    ledger = make()
     for _ in range(200):
-        held.accept(row(tenant="critical", lane=CRITICAL))
-        held.accept(row(tenant="shut"))
-    chosen = choose(held, 150, admit=lambda entry: entry.pair[0] != "shut")
+        ledger.accept(row(tenant="critical", lane=CRITICAL))
+        ledger.accept(row(tenant="shut"))
+    chosen = choose(ledger, 150, admit=lambda entry: entry.pair[0] != "shut")
     assert tenants(chosen) == ["critical"] * 150
 
 
 @pytest.mark.req("U-15")
 def test_a_tenant_whose_jobs_never_end_leaves_places_to_the_others() -> None:
-    held, places = make(), Places(100, 0.9)
+    ledger, places = make(), Places(100, 0.9)
     for _ in range(300):
-        held.accept(row(tenant="hangs", lane=CRITICAL))
-    assert len(choose(held, 100, places=places)) == 90
-    assert choose(held, 10, places=places) == []
+        ledger.accept(row(tenant="hangs", lane=CRITICAL))
+    assert len(choose(ledger, 100, places=places)) == 90
+    assert choose(ledger, 10, places=places) == []
     for tenant in ("b", "c"):
         for _ in range(3):
-            held.accept(row(tenant=tenant))
-    assert Counter(tenants(choose(held, 10, places=places))) == {"b": 3, "c": 3}
+            ledger.accept(row(tenant=tenant))
+    assert Counter(tenants(choose(ledger, 10, places=places))) == {"b": 3, "c": 3}
     for _ in range(4):
         places.leave("hangs")
-    assert choose(held, 8, places=places) == [], "it has more than its share already"
+    assert choose(ledger, 8, places=places) == [], "it has more than its share already"
 
 
 def steps(work: Callable[[], object]) -> int:
@@ -234,14 +235,14 @@ def steps(work: Callable[[], object]) -> int:
 
 def steps_beside(number: int, **options: Any) -> int:
     """What a choice costs beside so many tenants, all of which had a critical job and wait for others."""
-    held = make(total_max=10_000)
+    ledger = make(total_max=10_000)
     for tenant in range(number):
-        held.accept(row(tenant=f"tenant {tenant}", lane=CRITICAL))
+        ledger.accept(row(tenant=f"tenant {tenant}", lane=CRITICAL))
         for _ in range(8):
-            held.accept(row(tenant=f"tenant {tenant}"))
-    assert {entry.lane for entry in choose(held, number)} == {CRITICAL}
-    choose(held, 1)
-    return steps(lambda: choose(held, 16, **options))
+            ledger.accept(row(tenant=f"tenant {tenant}"))
+    assert {entry.lane for entry in choose(ledger, number)} == {CRITICAL}
+    choose(ledger, 1)
+    return steps(lambda: choose(ledger, 16, **options))
 
 
 @pytest.mark.req("U-15")
@@ -266,34 +267,34 @@ def test_who_was_ahead_is_forgotten_when_the_others_have_caught_up() -> None:
 @QUICK
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["mail", "sms"])), max_size=60))
 def test_it_is_known_how_many_wait_in_each_queue(pairs: list[tuple[str, str]]) -> None:
-    held, waiting = make(), Counter(queue for _, queue in pairs)
+    ledger, waiting = make(), Counter(queue for _, queue in pairs)
     for tenant, queue in pairs:
-        held.accept(row(tenant=tenant, queue=queue))
+        ledger.accept(row(tenant=tenant, queue=queue))
     while True:
-        held.promote(NOW)
-        assert held.ready_counts() == +waiting
-        chosen = choose(held, 7, budgets={"sms": 3})
+        ledger.promote(NOW)
+        assert ledger.ready_counts() == +waiting
+        chosen = choose(ledger, 7, budgets={"sms": 3})
         if not chosen:
             return
         waiting.subtract(entry.pair[1] for entry in chosen)
 
 
 def test_critical_jobs_go_first() -> None:
-    held = make()
+    ledger = make()
     for lane in (NORMAL, CRITICAL):
         for tenant in ("a", "b"):
-            held.accept(row(tenant=tenant, lane=lane))
-    assert [entry.lane for entry in choose(held)] == [CRITICAL] * 2 + [NORMAL] * 2
+            ledger.accept(row(tenant=tenant, lane=lane))
+    assert [entry.lane for entry in choose(ledger)] == [CRITICAL] * 2 + [NORMAL] * 2
 
 
 def test_nobody_waits_behind_a_suspect() -> None:
     """What ran when a node died is let in one by one, and the jobs of the same tenant's queue go on beside it."""
-    held = make()
+    ledger = make()
     for crash_count in (1, 0, 1, 0):
-        held.accept(row(crash_count=crash_count))
-    chosen = choose(held, admit=lambda entry: not entry.row["crash_count"])
+        ledger.accept(row(crash_count=crash_count))
+    chosen = choose(ledger, admit=lambda entry: not entry.row["crash_count"])
     assert [entry.row["crash_count"] for entry in chosen] == [0, 0]
-    assert [entry.row["crash_count"] for entry in choose(held)] == [1, 1]
+    assert [entry.row["crash_count"] for entry in choose(ledger)] == [1, 1]
 
 
 @QUICK
@@ -305,85 +306,85 @@ def test_nobody_waits_behind_a_suspect() -> None:
 def test_a_budget_is_used_up_and_never_passed(
     jobs: list[str], budgets: dict[str, int], tenant_count: int
 ) -> None:
-    held = make()
+    ledger = make()
     for number, queue in enumerate(jobs):
-        held.accept(row(tenant=f"tenant {number % tenant_count}", queue=queue))
+        ledger.accept(row(tenant=f"tenant {number % tenant_count}", queue=queue))
     asked = dict(budgets)
-    chosen = Counter(entry.pair[1] for entry in choose(held, budgets=budgets))
+    chosen = Counter(entry.pair[1] for entry in choose(ledger, budgets=budgets))
     for queue in ("mail", "sms"):
         assert chosen[queue] == min(jobs.count(queue), max(0, asked[queue]))
         assert budgets[queue] == asked[queue] - chosen[queue]
     assert chosen["free"] == jobs.count("free")
-    assert held.ready_counts() == {
+    assert ledger.ready_counts() == {
         queue: jobs.count(queue) - chosen[queue] for queue in set(jobs) if jobs.count(queue) > chosen[queue]
     }
 
 
 def test_a_job_that_is_not_admitted_holds_up_its_own_queue_alone() -> None:
-    held = make()
+    ledger = make()
     for tenant in ("a", "b", "c"):
         for _ in range(3):
-            held.accept(row(tenant=tenant))
-    assert Counter(tenants(choose(held, admit=lambda entry: entry.pair[0] != "b"))) == {"a": 3, "c": 3}
-    assert tenants(choose(held)) == ["b"] * 3
+            ledger.accept(row(tenant=tenant))
+    assert Counter(tenants(choose(ledger, admit=lambda entry: entry.pair[0] != "b"))) == {"a": 3, "c": 3}
+    assert tenants(choose(ledger)) == ["b"] * 3
 
 
 def test_what_is_stale_takes_no_turn_from_the_others() -> None:
-    held = make()
+    ledger = make()
     for tenant, slot in (("stale", 1), ("blocked", 2), ("free", 3)):
-        held.accept(row(tenant=tenant, slot=slot))
-    held.promote(NOW)
-    held.drop_slots({1})
-    assert tenants(choose(held, admit=lambda entry: entry.pair[0] != "blocked")) == ["free"]
+        ledger.accept(row(tenant=tenant, slot=slot))
+    ledger.promote(NOW)
+    ledger.drop_slots({1})
+    assert tenants(choose(ledger, admit=lambda entry: entry.pair[0] != "blocked")) == ["free"]
 
 
 def test_one_version_is_held_once() -> None:
-    held, first = make(), row()
-    assert held.accept(first)
-    assert not held.accept(first)
-    assert [entry.version for entry in choose(held)] == [1]
-    assert not held.accept(first), "it runs now"
+    ledger, first = make(), row()
+    assert ledger.accept(first)
+    assert not ledger.accept(first)
+    assert [entry.version for entry in choose(ledger)] == [1]
+    assert not ledger.accept(first), "it runs now"
 
 
 def test_a_later_version_takes_the_place_of_an_earlier_one() -> None:
-    held, first = make(), row()
-    held.accept(first)
-    assert held.accept({**first, "version": 2, "run_at": NOW + SECOND})
-    assert choose(held) == []
-    assert [entry.version for entry in choose(held, now=NOW + SECOND)] == [2]
-    assert len(held) == 0
+    ledger, first = make(), row()
+    ledger.accept(first)
+    assert ledger.accept({**first, "version": 2, "run_at": NOW + SECOND})
+    assert choose(ledger) == []
+    assert [entry.version for entry in choose(ledger, now=NOW + SECOND)] == [2]
+    assert len(ledger) == 0
 
 
 def test_what_is_over_stays_seen_until_the_reads_that_may_bring_it_back_have_ended() -> None:
-    held, first = make(), row()
-    held.accept(first)
-    (entry,) = choose(held)
-    held.read_begins()
-    held.read_begins()
-    held.retire([entry])
-    held.read_ends()
-    assert not held.accept(first), "a read that began before may still bring it"
-    held.read_ends()
-    assert held.accept(first)
+    ledger, first = make(), row()
+    ledger.accept(first)
+    (entry,) = choose(ledger)
+    ledger.read_begins()
+    ledger.read_begins()
+    ledger.retire([entry])
+    ledger.read_ends()
+    assert not ledger.accept(first), "a read that began before may still bring it"
+    ledger.read_ends()
+    assert ledger.accept(first)
 
 
 def test_a_retry_is_seen_although_the_read_of_its_last_version_is_still_open() -> None:
-    held, first = make(), row()
-    held.accept(first)
-    (entry,) = choose(held)
-    held.read_begins()
-    held.retire([entry])
-    assert held.accept({**first, "version": 2})
-    held.read_ends()
-    assert not held.accept({**first, "version": 2})
+    ledger, first = make(), row()
+    ledger.accept(first)
+    (entry,) = choose(ledger)
+    ledger.read_begins()
+    ledger.retire([entry])
+    assert ledger.accept({**first, "version": 2})
+    ledger.read_ends()
+    assert not ledger.accept({**first, "version": 2})
 
 
 def test_what_was_forgotten_counts_when_it_is_read_again() -> None:
-    held, first = make(), row()
-    held.accept(first)
-    (entry,) = choose(held)
-    held.forget(entry)
-    assert held.accept(first)
+    ledger, first = make(), row()
+    ledger.accept(first)
+    (entry,) = choose(ledger)
+    ledger.forget(entry)
+    assert ledger.accept(first)
 
 
 @QUICK
@@ -391,53 +392,57 @@ def test_what_was_forgotten_counts_when_it_is_read_again() -> None:
 def test_a_slot_that_leaves_and_comes_back_brings_each_job_once(
     jobs: list[tuple[int, bool]], is_promoted: bool
 ) -> None:
-    held = make()
+    ledger = make()
     rows = [row(slot=slot, run_at=NOW if is_due else NOW + SECOND) for slot, is_due in jobs]
     for each in rows:
-        held.accept(each)
+        ledger.accept(each)
     if is_promoted:
-        held.promote(NOW)
-    held.drop_slots({0, 1})
+        ledger.promote(NOW)
+    ledger.drop_slots({0, 1})
     for each in rows:
-        assert held.accept(each) is (each["slot"] in (0, 1))
-    chosen = choose(held, now=NOW + SECOND)
+        assert ledger.accept(each) is (each["slot"] in (0, 1))
+    chosen = choose(ledger, now=NOW + SECOND)
     assert sorted(entry.id for entry in chosen) == sorted(each["id"] for each in rows)
-    assert len(held) == 0
+    assert len(ledger) == 0
 
 
 def test_the_excess_of_a_tenants_queue_stays_behind_a_mark() -> None:
-    held = make(pair_max=4)
+    ledger = make(pair_max=4)
     rows = [row(run_at=NOW + number * SECOND) for number in range(6)]
-    assert [held.accept(each) for each in rows] == [True] * 4 + [False] * 2
-    assert held.accept(row(tenant="another"))
-    assert held.overflow == {("acme", "default"): {(0, NORMAL): (rows[4]["run_at"], rows[4]["id"])}}
-    assert list(held.take_overflow()) == []
-    assert held.room(("acme", "default")) == 0
-    choose(held, 2, now=NOW + SECOND)
-    assert held.room(("acme", "default")) == 2
-    assert [pair for pair, _ in held.take_overflow()] == [("acme", "default")]
-    assert held.overflow == {}
+    assert [ledger.accept(each) for each in rows] == [True] * 4 + [False] * 2
+    assert ledger.accept(row(tenant="another"))
+    assert ledger.overflow == {("acme", "default"): {(0, NORMAL): (rows[4]["run_at"], rows[4]["id"])}}
+    assert list(ledger.take_overflow()) == []
+    assert ledger.room(("acme", "default")) == 0
+    choose(ledger, 2, now=NOW + SECOND)
+    assert ledger.room(("acme", "default")) == 2
+    assert [pair for pair, _ in ledger.take_overflow()] == [("acme", "default")]
+    assert ledger.overflow == {}
 
 
 def test_what_is_due_already_is_in_turn_with_what_was_waited_for() -> None:
-    held = make()
+    ledger = make()
     late, soon, later = (row(run_at=NOW + number * SECOND) for number in (-1, 1, 2))
-    held.accept(soon)
-    held.promote(NOW + 2 * SECOND)
+    ledger.accept(soon)
+    ledger.promote(NOW + 2 * SECOND)
     for each in (later, late):
-        held.accept(each)
-    assert held.earliest_run_at() is None, "nothing is left to wait for"
-    assert [entry.id for entry in choose(held, now=NOW + 2 * SECOND)] == [late["id"], soon["id"], later["id"]]
+        ledger.accept(each)
+    assert ledger.earliest_run_at() is None, "nothing is left to wait for"
+    assert [entry.id for entry in choose(ledger, now=NOW + 2 * SECOND)] == [
+        late["id"],
+        soon["id"],
+        later["id"],
+    ]
 
 
 @QUICK
 @given(st.lists(st.one_of(st.none(), st.tuples(st.integers(-2, 2), st.integers(0, 5))), max_size=60))
 def test_a_pile_is_in_order_however_it_grew(steps: list[tuple[int, int] | None]) -> None:
     """None takes the first one off."""
-    pile, model = Pile[Entry](), list[tuple[int, datetime, int, Entry]]()
+    pile, model = Pile[JobEntry](), list[tuple[int, datetime, int, JobEntry]]()
     for number, step in enumerate(steps):
         if step is not None:
-            due = (step[0], NOW + step[1] * SECOND, number, Entry(row()))
+            due = (step[0], NOW + step[1] * SECOND, number, JobEntry(row()))
             pile.push(due)
             model = sorted([*model, due])
         elif model:
@@ -459,58 +464,58 @@ def test_however_little_is_held_the_marks_bring_everything_back_once(
     jobs: list[tuple[str, str, int]], total_max: int, pair_max: int, at_once: int
 ) -> None:
     """The table is read in due order, as the reader does: once through, then on from each mark."""
-    held = make(total_max=total_max, pair_max=min(pair_max, total_max))
+    ledger = make(total_max=total_max, pair_max=min(pair_max, total_max))
     table = [
         row(tenant=tenant, queue=queue, slot=slot, run_at=NOW - (len(jobs) - number) * SECOND)
         for number, (tenant, queue, slot) in enumerate(jobs)
     ]
     for each in table:
-        held.accept(each)
+        ledger.accept(each)
     begun: list[UUID] = []
     for _ in range(10 * len(table) + 10):
-        chosen = choose(held, at_once)
+        chosen = choose(ledger, at_once)
         begun += [entry.id for entry in chosen]
         done = {entry.id for entry in chosen}
         table = [each for each in table if each["id"] not in done]
-        held.retire(chosen)
-        for pair, marks in held.take_overflow():
+        ledger.retire(chosen)
+        for pair, marks in ledger.take_overflow():
             for each in table:
                 mark = marks.get((each["slot"], each["lane"]))
                 is_beyond = mark is not None and (each["run_at"], each["id"]) >= mark
                 if (each["tenant"], each["queue"]) == pair and is_beyond:
-                    held.accept(each)
+                    ledger.accept(each)
     assert table == [], "lost behind a mark"
     assert len(begun) == len(set(begun)) == len(jobs)
-    assert len(held) == 0
-    assert held.overflow == {}
+    assert len(ledger) == 0
+    assert ledger.overflow == {}
 
 
 def test_marks_leave_with_their_slots() -> None:
-    held = make(pair_max=1)
+    ledger = make(pair_max=1)
     for slot in (0, 1, 1):
-        held.accept(row(slot=slot))
-    held.drop_slots({1})
-    choose(held)
-    assert all(not marks for _, marks in held.take_overflow())
+        ledger.accept(row(slot=slot))
+    ledger.drop_slots({1})
+    choose(ledger)
+    assert all(not marks for _, marks in ledger.take_overflow())
 
 
 def test_payloads_are_held_up_to_their_bytes_and_the_others_left_in_the_table() -> None:
-    held = make(bytes_max=41_000)
+    ledger = make(bytes_max=41_000)
     for _ in range(20):
-        held.accept(row(payload="x" * 2_500, cursor="y" * 1_500, has_cursor=True))
-    first = choose(held, 10)
+        ledger.accept(row(payload="x" * 2_500, cursor="y" * 1_500, has_cursor=True))
+    first = choose(ledger, 10)
     assert Counter(entry.is_left_behind for entry in first) == {False: 10}
-    assert all(held.accept(row(payload="x" * 4_000)) for _ in range(10))
-    rest = choose(held)
+    assert all(ledger.accept(row(payload="x" * 4_000)) for _ in range(10))
+    rest = choose(ledger)
     assert Counter(entry.is_left_behind for entry in rest) == {True: 10, False: 10}
     assert [entry.row["payload"] for entry in rest if entry.is_left_behind] == [None] * 10
 
 
 def test_a_wide_letter_makes_all_letters_wide() -> None:
-    held = make(bytes_max=4_000)
-    held.accept(row(payload="x" * 999 + "\N{BELL}"))
-    held.accept(row(payload="x" * 3_900))
-    assert [entry.is_left_behind for entry in choose(held)] == [True, False]
+    ledger = make(bytes_max=4_000)
+    ledger.accept(row(payload="x" * 999 + "\N{BELL}"))
+    ledger.accept(row(payload="x" * 3_900))
+    assert [entry.is_left_behind for entry in choose(ledger)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -527,9 +532,9 @@ def test_a_wide_letter_makes_all_letters_wide() -> None:
 def test_what_was_not_read_whole_is_read_before_it_runs(
     payload: str | None, cursor: str | None, has_cursor: bool, is_left_behind: bool
 ) -> None:
-    held = make()
-    held.accept(row(payload=payload, cursor=cursor, has_cursor=has_cursor))
-    (entry,) = choose(held)
+    ledger = make()
+    ledger.accept(row(payload=payload, cursor=cursor, has_cursor=has_cursor))
+    (entry,) = choose(ledger)
     assert entry.is_left_behind is is_left_behind
     if is_left_behind:
         assert (entry.row["payload"], entry.row["cursor"]) == (None, None)
