@@ -15,6 +15,7 @@ from timebell.kernel.job import Job
 from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
+from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
 from timebell.kernel.schedule_models import (
     Occurrence,
     OccurrenceChange,
@@ -59,6 +60,7 @@ __all__ = [
     "OrphanedOverride",
     "Outcome",
     "Override",
+    "Page",
     "ProcessorLimit",
     "Queue",
     "QueueDepth",
@@ -77,4 +79,7 @@ __all__ = [
     "Timebell",
     "Together",
     "Transaction",
+    "decode_cursor",
+    "encode_cursor",
+    "page_of",
 ]
