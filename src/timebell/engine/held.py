@@ -126,8 +126,8 @@ class Held:
     @classmethod
     def within(cls, settings: Settings) -> Held:
         return cls(
-            total_max=settings.held_jobs_max,
-            pair_max=settings.held_per_tenant_queue_max,
+            total_max=settings.tuning.held_jobs_max,
+            pair_max=settings.tuning.held_per_tenant_queue_max,
             bytes_max=settings.held_bytes_max,
         )
 

@@ -82,7 +82,7 @@ class Worker:
             store,
             self.held,
             batch=settings.batch,
-            log_days_ahead=settings.log_partitions_ahead_days,
+            log_days_ahead=settings.tuning.log_partitions_ahead_days,
             monotonic=timekeeper.monotonic,
             on_retry=self._retried,
             on_settled=self._settled,
