@@ -35,7 +35,7 @@ _PHONES = {
         for number, name in enumerate(
             (
                 *("bill", "sara", "lily", "wade", "walt", "will", "wren"),
-                *("wynn", "wilma", "wanja", "wulf", "waris", "willa"),
+                *("wynn", "wilma", "wanja", "wulf", "waris", "willa", "bob", "lotte"),
             )
         )
     },

@@ -37,6 +37,8 @@ class Scene:
     bookings_a_day: float = 0
     # Workers who are lent, and weeks that are paid for: nothing comes of it within a day or two.
     staffings_a_day: float = 0
+    # How often an insurance of each company is not valid for a while. Where it never is, disputes are left to time out.
+    lapses_a_day: float = 0
     days_min: float = 0
     # How much another tenant asks for, under the same names, compared with the first.
     neighbours: float = 0

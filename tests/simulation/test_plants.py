@@ -26,7 +26,7 @@ ALL = [*PLANTS, *NOTE_PLANTS, *OPERATING_PLANTS, *APP_PLANTS]
 
 
 # They prove that the simulation notices, and not that the product works, so each day a part of them will do.
-PARTS = 3
+PARTS = 6
 
 
 def _often(number: int, plant: Plant) -> object:

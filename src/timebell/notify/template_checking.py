@@ -52,13 +52,17 @@ def checked_key(key: object) -> str:
     return key
 
 
-def checked_draft(draft: TemplateDraft) -> TemplateDraft:
-    """The draft in its usual spelling, or a refusal that names the text and what to do about it."""
+def key_of(draft: TemplateDraft) -> str:
     if not isinstance(draft, TemplateDraft):
         raise InvalidTemplate(
             "must be a TemplateDraft; give TemplateDraft(key=..., texts=[...])", field="draft"
         )
-    key = checked_key(draft.key)
+    return checked_key(draft.key)
+
+
+def checked_draft(draft: TemplateDraft) -> TemplateDraft:
+    """The draft in its usual spelling, or a refusal that names the text and what to do about it."""
+    key = key_of(draft)
     checked_topic(draft.topic)
     if draft.message_class not in get_args(MessageClass):
         raise InvalidTemplate("must be 'transactional' or 'marketing'", field="message_class")

@@ -77,7 +77,7 @@ def is_same(template: Template, draft: TemplateDraft, is_locked: bool) -> bool:
 
     return (
         (template.topic, template.message_class, template.is_locked)
-        == (draft.topic, draft.message_class, is_locked)
+        == (draft.topic or draft.key, draft.message_class, is_locked)
         and list(template.variables) == list(draft.variables)
         and by_name(template.texts) == by_name(draft.texts)
     )

@@ -28,7 +28,7 @@ from timebell.notify.provider import CHANNELS, Channel
 from timebell.notify.recipient_checks import checked_timezone
 from timebell.notify.rendering import NotBrief
 from timebell.notify.sms_length import sms_length
-from timebell.notify.template_checking import checked_draft, checked_key
+from timebell.notify.template_checking import checked_draft, checked_key, key_of
 from timebell.notify.template_models import (
     Context,
     Preview,
@@ -115,13 +115,17 @@ class Templates:
     ) -> None:
         """The same for all that an app says. Most processes find all of it shipped, and ask that in two statements."""
         check_transaction(tx)
-        work = partial(_checked_drafts, drafts)
-        checked = await self._bell.aside.short.run(SHIPPED, "templates", work)
-        shipped = await self._currents(tx, SHIPPED, [draft.key for draft in checked])
+        shipped = await self._currents(tx, SHIPPED, [key_of(draft) for draft in drafts])
+        # What is there word for word was checked when it came.
+        changed = [
+            draft
+            for draft in drafts
+            if draft.key not in shipped or not is_same(shipped[draft.key], draft, is_locked)
+        ]
+        work = partial(_checked_drafts, changed)
+        checked = await self._bell.aside.short.run(SHIPPED, "templates", work) if changed else []
         for draft in checked:
-            current = shipped.get(draft.key)
-            if current is None or not is_same(current, draft, is_locked):
-                await self._save(tx, SHIPPED, CheckedDraft(draft=draft), is_locked=is_locked)
+            await self._save(tx, SHIPPED, CheckedDraft(draft=draft), is_locked=is_locked)
 
     async def use(self, tx: Transaction, key: str, version: int | None = None) -> Pinned:
         """Make an earlier version of the tenant's own the current one; None goes back to what is shipped."""

@@ -263,4 +263,14 @@ DISPUTES = [
         why="After three more tries somebody has to look.",
         tests=_TRIED,
     ),
+    Planted(
+        name="dispute-unresolved-told-when-it-is-over",
+        file="apps/marketplace/disputes/timing.py",
+        old="            guard=IS_UNRESOLVED,\n",
+        new="",
+        why="Somebody would be told that a dispute is unresolved which was resolved hours before.",
+        tests=(
+            "tests/apps/marketplace/test_silence.py::test_who_was_not_told_in_time_that_a_dispute_timed_out_is_not_told_when_it_has_ended",
+        ),
+    ),
 ]

@@ -7,6 +7,8 @@ from tests.mutants.planted import Planted
 _RULES = ("tests/apps/marketplace/test_insurance_rules.py",)
 _MONITOR = "tests/apps/marketplace/test_insurance_monitor.py"
 _STOPS = "tests/apps/marketplace/test_insurance_stops.py"
+_CHECKOUT = "tests/apps/marketplace/test_insured_checkout.py"
+_RACES = "tests/apps/marketplace/test_insurance_races.py"
 _ROOM = "apps/marketplace/insurance"
 
 INSURANCE = [
@@ -154,5 +156,47 @@ INSURANCE = [
         new='        urgency="normal",\n        key=',
         why="Somebody would work without an insurance until the morning.",
         tests=(f"{_STOPS}::test_everything_stops_at_midnight_and_everybody_is_told_once",),
+    ),
+    Planted(
+        name="checkout-without-an-insurance",
+        file="apps/marketplace/staffing/checkout.py",
+        old="        if wanting:\n",
+        new="        if False:\n",
+        why="Somebody would be booked whom nobody may have at work, and would not hear that work is stopped.",
+        tests=(f"{_CHECKOUT}::test_nobody_is_booked_while_an_insurance_is_not_valid",),
+    ),
+    Planted(
+        name="checkout-past-who-stops",
+        file="apps/marketplace/staffing/checkout.py",
+        old="        await self._policies.share_companies(tx, ids=list(named))\n",
+        new="",
+        why="A checkout that was under way when an insurance ended would be stopped by nobody.",
+        tests=(f"{_RACES}::test_the_end_of_an_insurance_races_with_a_checkout",),
+    ),
+    Planted(
+        name="checkout-believes-what-is-over",
+        file=f"{_ROOM}/sql/list_wanting.sql",
+        old="AND NOT (p.is_active AND p.expiration_date >= :today::date)\n",
+        new="AND NOT p.is_active\n",
+        why="Between midnight and the daily run somebody would be booked without an insurance.",
+        tests=(f"{_CHECKOUT}::test_one_that_is_over_counts_as_such_before_the_daily_run_has_seen_it",),
+    ),
+    Planted(
+        name="checkout-wants-what-another-covers",
+        file=f"{_ROOM}/sql/list_wanting.sql",
+        old="AND o.type = p.type)\n",
+        new="AND o.type <> p.type)\n",
+        why="Nobody could be booked although another insurance of the type is valid.",
+        tests=(f"{_CHECKOUT}::test_another_of_the_type_covers_and_others_do_not_matter",),
+    ),
+    Planted(
+        name="stop-told-of-what-was-cancelled",
+        file=f"{_ROOM}/sql/list_told_of_stop.sql",
+        old=" AND b.status <> 'Cancelled'",
+        new="",
+        why="Somebody would be told to stop work in a booking that has ended.",
+        tests=(
+            "tests/apps/marketplace/test_silence.py::test_who_is_told_to_stop_does_not_hear_of_what_was_cancelled_since",
+        ),
     ),
 ]

@@ -176,4 +176,24 @@ WEEKLY = [
         why="After downtime the worker would be released on another day than was meant.",
         tests=(f"{_CUTOFF}::test_after_downtime_it_runs_once_for_the_thursday_that_was_meant",),
     ),
+    Planted(
+        name="weekly-told-to-pay-for-what-has-ended",
+        file="apps/marketplace/payments/applying.py",
+        old="                guard=IS_GOING_ON,\n",
+        new="",
+        why="Somebody would be told to pay for a booking that was cancelled.",
+        tests=(
+            "tests/apps/marketplace/test_silence.py::test_who_is_to_pay_for_what_has_ended_is_told_no_more",
+        ),
+    ),
+    Planted(
+        name="weekly-warned-of-what-has-ended",
+        file="apps/marketplace/payments/warning.py",
+        old="        guard=IS_GOING_ON,\n",
+        new="",
+        why="Somebody would be warned that a worker is released who has none.",
+        tests=(
+            "tests/apps/marketplace/test_silence.py::test_who_is_to_pay_for_what_has_ended_is_told_no_more",
+        ),
+    ),
 ]

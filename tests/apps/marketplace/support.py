@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -13,10 +13,12 @@ from zoneinfo import ZoneInfo
 
 import asyncpg
 import httpx2
+import orjson
 
 from tests.web.support import Site, open_site
 from timebell.apps.marketplace import APP
 from timebell.db.pool import Gate
+from timebell.kernel import Timebell
 from timebell.notify import Notify, Parcel, Provider, notify_app
 from timebell.testing import Harness, ManualClock, RecordingProvider, harness
 from timebell.testing.database import TestDatabase
@@ -64,6 +66,17 @@ def weekdays(first: date = FIRST, last: date = LAST, **given: Any) -> list[Json]
     """One shift on each day from Monday to Friday."""
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     return [shift(day, **given) for day in days if day.weekday() < 5]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Whom every market has: everybody by name, the two companies, a site of the borrower and the worker Wim."""
+
+    people: Mapping[str, UUID]
+    borrower: UUID
+    lender: UUID
+    project: UUID
+    worker: UUID
 
 
 @dataclass(slots=True, kw_only=True)
@@ -274,36 +287,69 @@ async def open_market(
         ) as bench,
         open_site(database, apps=(APP,), clock=clock, gate=gate, **settings) as site,
     ):
-        people: dict[str, UUID] = {}
-        async with bench.bell.transaction() as tx:
-            for number, name in enumerate(ROLES):
-                added = await Notify(bench.bell).recipients.add(
-                    tx,
-                    name=name,
-                    email=f"{name.lower()}@example.org",
-                    phone=f"+491511234567{number}",
-                    timezone=timezone,
-                )
-                people[name] = added.id
-        companies: dict[str, UUID] = {}
-        for type in ("borrower", "lender"):
-            members = [(people[name], part[1]) for name, part in ROLES.items() if part and part[0] == type]
-            companies[type] = await add_company(database, type, name=f"The {type}", members=members)
-        worker = await add_worker(database, people["Wim"], companies["lender"])
-        market = Market(
-            site=site,
-            bench=bench,
-            database=database,
-            provider=provider,
-            people=people,
-            borrower=companies["borrower"],
-            lender=companies["lender"],
-            project=uuid4(),
-            worker=worker,
+        stage = await read_stage(database) or await set_stage(database, bench.bell)
+        if timezone != BERLIN:
+            await move_stage(database, bench.bell, stage, timezone)
+        yield Market(site=site, bench=bench, database=database, provider=provider, **asdict(stage))
+
+
+async def read_stage(database: TestDatabase) -> Stage | None:
+    """What was made in the database that this one is a copy of."""
+    connection = await asyncpg.connect(database.admin_url, timeout=10)
+    try:
+        row = await connection.fetchrow(
+            "SELECT (SELECT jsonb_object_agg(name, id) FROM timebell_notify.recipients "
+            "WHERE tenant = 'default' AND name = ANY ($1)) AS people, "
+            "(SELECT id FROM marketplace.companies WHERE name = 'The borrower') AS borrower, "
+            "(SELECT id FROM marketplace.companies WHERE name = 'The lender') AS lender, "
+            "(SELECT id FROM marketplace.projects) AS project, (SELECT id FROM marketplace.workers) AS worker",
+            list(ROLES),
         )
-        await market.rows(
+    finally:
+        await connection.close(timeout=10)
+    assert row is not None
+    if row["project"] is None:
+        return None
+    people = {name: UUID(id) for name, id in orjson.loads(row["people"]).items()}
+    return Stage(**{**row, "people": people})
+
+
+async def set_stage(database: TestDatabase, bell: Timebell) -> Stage:
+    people: dict[str, UUID] = {}
+    async with bell.transaction() as tx:
+        for number, name in enumerate(ROLES):
+            added = await Notify(bell).recipients.add(
+                tx,
+                name=name,
+                email=f"{name.lower()}@example.org",
+                phone=f"+491511234567{number}",
+                timezone=BERLIN,
+            )
+            people[name] = added.id
+    companies: dict[str, UUID] = {}
+    for type in ("borrower", "lender"):
+        members = [(people[name], part[1]) for name, part in ROLES.items() if part and part[0] == type]
+        companies[type] = await add_company(database, type, name=f"The {type}", members=members)
+    worker = await add_worker(database, people["Wim"], companies["lender"])
+    project = uuid4()
+    connection = await asyncpg.connect(database.admin_url, timeout=10)
+    try:
+        await connection.execute(
             "INSERT INTO marketplace.projects (tenant, id, company_id, name, timezone, created_at) "
             "VALUES ('default', $1, $2, 'The site', $3, $4)",
-            *(market.project, market.borrower, timezone, NOW),
+            *(project, companies["borrower"], BERLIN, NOW),
         )
-        yield market
+    finally:
+        await connection.close(timeout=10)
+    return Stage(people=people, project=project, worker=worker, **companies)
+
+
+async def move_stage(database: TestDatabase, bell: Timebell, stage: Stage, timezone: str) -> None:
+    async with bell.transaction() as tx:
+        for person in stage.people.values():
+            await Notify(bell).recipients.change(tx, person, timezone=timezone)
+    connection = await asyncpg.connect(database.admin_url, timeout=10)
+    try:
+        await connection.execute("UPDATE marketplace.projects SET timezone = $1", timezone)
+    finally:
+        await connection.close(timeout=10)

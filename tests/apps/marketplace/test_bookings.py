@@ -84,9 +84,9 @@ async def test_a_worker_is_booked_with_their_shifts(market: Market) -> None:
     ],
 )
 async def test_the_first_local_week_counts_as_paid_for(
-    marketplace_database: TestDatabase, zone: str, first: str, funded: Any
+    market_database: TestDatabase, zone: str, first: str, funded: Any
 ) -> None:
-    async with open_market(marketplace_database, timezone=zone) as market:
+    async with open_market(market_database, timezone=zone) as market:
         day = date.fromisoformat(first)
         booking = await market.book(shift(day, zone=zone), start_date=first, end_date="2027-04-30")
         assert booking["funded_period_end"] == shown(funded)

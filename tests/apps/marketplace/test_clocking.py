@@ -148,8 +148,8 @@ async def test_a_database_that_refuses_does_not_keep_anybody_from_clocking_in(
 
 
 @pytest.mark.req("J-6.13")
-async def test_a_message_that_fails_is_tried_again(marketplace_database: TestDatabase) -> None:
-    async with open_market(marketplace_database) as market:
+async def test_a_message_that_fails_is_tried_again(market_database: TestDatabase) -> None:
+    async with open_market(market_database) as market:
         market.provider.answer(*[Unavailable(reason="away")] * 2)
         await working(market)
         await market.pass_until(END + 5 * MINUTE)
@@ -263,13 +263,13 @@ async def test_reminders_pass_quiet_hours_and_are_never_early(market: Market) ->
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe"])
 @pytest.mark.req("J-6.1")
-async def test_a_night_in_which_clocks_change(marketplace_database: TestDatabase, zone: str) -> None:
+async def test_a_night_in_which_clocks_change(market_database: TestDatabase, zone: str) -> None:
     """The end is an instant, so that the reminders come five and thirty minutes after it, however long the night is."""
     start, end = (
         datetime.fromisoformat("2027-03-27T21:00:00+00:00"),
         datetime.fromisoformat("2027-03-28T05:00:00+00:00"),
     )
-    async with open_market(marketplace_database, timezone=zone) as market:
+    async with open_market(market_database, timezone=zone) as market:
         said = {"start": start.isoformat(), "end": end.isoformat(), "amount": 100}
         days = {"start_date": "2027-03-27", "end_date": "2027-03-29"}
         id = await working(market, said, **days)

@@ -59,6 +59,8 @@ BOUNDED: dict[str, tuple[dict[str, object], int]] = {
     ),
     "list_stopped": ({"company_id": RARE, "type": "liability", "after": NIL, "limit": 20}, 20),
     "is_covered": ({"company_id": RARE, "type": "liability", "today": TODAY}, 10),
+    "list_wanting": ({"company_ids": [RARE, COMMON], "today": TODAY, "limit": 20}, 20),
+    "share_companies": ({"ids": [RARE, COMMON]}, 10),
     "list_told_of_stop": ({"policy_id": RARE, "after": NIL, "shown_max": 20, "limit": 20}, 20),
     "list_leaders": ({"company_id": RARE, "limit": 20}, 20),
 }

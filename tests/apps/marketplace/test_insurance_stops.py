@@ -346,8 +346,8 @@ async def test_a_booking_that_somebody_has_keeps_no_other_and_is_stopped_a_secon
 
 
 @pytest.mark.req("J-4.14")
-async def test_providers_that_are_down_keep_nothing_from_stopping(marketplace_database: TestDatabase) -> None:
-    async with open_market(marketplace_database) as market:
+async def test_providers_that_are_down_keep_nothing_from_stopping(market_database: TestDatabase) -> None:
+    async with open_market(market_database) as market:
         booking = (await market.book())["id"]
         policy = await insure(market, TUESDAY)
         market.provider.answer(*[Unavailable(reason="nobody is there")] * 2_000)
@@ -432,10 +432,10 @@ async def test_a_zone_that_is_not_known_any_more_stops_all_the_same(market: Mark
     assert await status_of(market, booking) == "Suspended_Insurance"
 
 
-async def test_the_last_day_is_by_the_clock_of_the_project(marketplace_database: TestDatabase) -> None:
+async def test_the_last_day_is_by_the_clock_of_the_project(market_database: TestDatabase) -> None:
     """At midnight UTC it is still the day before in New York."""
     zone = "America/New_York"
-    async with open_market(marketplace_database, timezone=zone) as market:
+    async with open_market(market_database, timezone=zone) as market:
         last = (await market.book(shift(TUESDAY, zone=zone), end_date=TUESDAY.isoformat()))["id"]
         await insure(market, TUESDAY)
         await market.pass_until(STOPPED)

@@ -135,10 +135,10 @@ class Loss:
 @pytest.mark.parametrize(("minutes", "is_told"), [(10, True), (31, False)])
 @pytest.mark.parametrize("sort", ["instant", "digest"])
 async def test_a_database_that_is_away_is_waited_for(
-    marketplace_database: TestDatabase, minutes: int, is_told: bool, sort: str
+    market_database: TestDatabase, minutes: int, is_told: bool, sort: str
 ) -> None:
     loss = Loss("match_searches" if sort == "instant" else "match_digests", minutes)
-    async with open_market(marketplace_database, worker_gate=loss) as market:
+    async with open_market(market_database, worker_gate=loss) as market:
         await save(market, instant=sort == "instant", digest=sort == "digest")
         await newcomer(market, pays=sort == "digest")
         if sort == "digest":

@@ -207,38 +207,38 @@ async def rung(race: Race, id: str, at: int) -> str:
 
 
 @pytest.mark.req("J-7.10", "J-8.2")
-async def test_a_dispute_races_with_the_approval(marketplace_database: TestDatabase) -> None:
-    await race(marketplace_database, range(0, 70, 9), approval)
+async def test_a_dispute_races_with_the_approval(market_database: TestDatabase) -> None:
+    await race(market_database, range(0, 70, 9), approval)
 
 
 @pytest.mark.req("J-6.7")
-async def test_clocking_out_races_with_a_reminder(marketplace_database: TestDatabase) -> None:
+async def test_clocking_out_races_with_a_reminder(market_database: TestDatabase) -> None:
     # How far the node comes in so few rounds differs; that both may be first is seen in the many.
-    await race(marketplace_database, range(0, 45, 6), reminder, least=1)
+    await race(market_database, range(0, 45, 6), reminder, least=1)
 
 
 @pytest.mark.req("J-7.9")
-async def test_verifying_races_with_the_ladder(marketplace_database: TestDatabase) -> None:
-    await race(marketplace_database, range(0, 45, 6), rung, least=1)
+async def test_verifying_races_with_the_ladder(market_database: TestDatabase) -> None:
+    await race(market_database, range(0, 45, 6), rung, least=1)
 
 
 @pytest.mark.slow
 @pytest.mark.req("J-7.10", "J-8.2")
 async def test_a_dispute_races_with_the_approval_two_hundred_times(
-    marketplace_database: TestDatabase,
+    market_database: TestDatabase,
 ) -> None:
-    await race(marketplace_database, range(200), approval)
+    await race(market_database, range(200), approval)
 
 
 @pytest.mark.slow
 @pytest.mark.req("J-6.7")
 async def test_clocking_out_races_with_a_reminder_two_hundred_times(
-    marketplace_database: TestDatabase,
+    market_database: TestDatabase,
 ) -> None:
-    await race(marketplace_database, range(200), reminder)
+    await race(market_database, range(200), reminder)
 
 
 @pytest.mark.slow
 @pytest.mark.req("J-7.9")
-async def test_verifying_races_with_the_ladder_two_hundred_times(marketplace_database: TestDatabase) -> None:
-    await race(marketplace_database, range(200), rung)
+async def test_verifying_races_with_the_ladder_two_hundred_times(market_database: TestDatabase) -> None:
+    await race(market_database, range(200), rung)

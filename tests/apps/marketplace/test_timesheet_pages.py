@@ -22,9 +22,9 @@ PUBLIC = "https://time.example.org"
 
 
 @pytest_asyncio.fixture
-async def signing(marketplace_database: TestDatabase) -> AsyncIterator[Market]:
+async def signing(market_database: TestDatabase) -> AsyncIterator[Market]:
     """A market whose server knows where it is, and can sign."""
-    async with open_market(marketplace_database, secret_key=SECRET, public_url=PUBLIC) as market:
+    async with open_market(market_database, secret_key=SECRET, public_url=PUBLIC) as market:
         yield market
 
 

@@ -188,8 +188,8 @@ async def test_a_rung_that_finds_it_decided_ends_the_others(market: Market, stat
     ],
     ids=["spring", "autumn", "weekend"],
 )
-async def test_it_is_always_four_hours(marketplace_database: TestDatabase, submit_at: datetime) -> None:
-    async with open_market(marketplace_database) as market:
+async def test_it_is_always_four_hours(market_database: TestDatabase, submit_at: datetime) -> None:
+    async with open_market(market_database) as market:
         start = submit_at - 6 * HOUR
         day = start.date().isoformat()
         said = {"start": start.isoformat(), "end": submit_at.isoformat(), "amount": 100}

@@ -171,9 +171,9 @@ async def attention(market: Market) -> list[Json]:
 
 @pytest.mark.req("J-0.6")
 async def test_jobs_are_done_while_nothing_can_be_told_and_the_rest_follows(
-    marketplace_database: TestDatabase,
+    market_database: TestDatabase,
 ) -> None:
-    async with open_market(marketplace_database) as market:
+    async with open_market(market_database) as market:
         booking = await market.book()
         async with market.bench.bell.transaction() as tx:
             await market.bench.bell.pause(tx, "notify")

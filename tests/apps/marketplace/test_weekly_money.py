@@ -175,9 +175,9 @@ async def cancel_a_shift(market: Market, chance: random.Random) -> None:
 
 @pytest.mark.req("J-1.17", "X-J62")
 async def test_every_cent_is_somewhere_through_a_cycle(
-    marketplace_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+    market_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_market(marketplace_database, payment_provider="simulator") as market:
+    async with open_market(market_database, payment_provider="simulator") as market:
         await walk(market, monkeypatch, random.Random(daily_seed()))
         await expect_end(market)
 
@@ -186,8 +186,8 @@ async def test_every_cent_is_somewhere_through_a_cycle(
 @pytest.mark.req("J-1.17", "X-J62")
 @pytest.mark.parametrize("number", range(12))
 async def test_every_cent_is_somewhere_whatever_happens(
-    marketplace_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, number: int
+    market_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    async with open_market(marketplace_database, payment_provider="simulator") as market:
+    async with open_market(market_database, payment_provider="simulator") as market:
         await walk(market, monkeypatch, random.Random(f"{daily_seed()}/{number}"))
         await expect_end(market)

@@ -18,6 +18,7 @@ from timebell.apps.marketplace.searches.refusals import TooManySearches
 from timebell.apps.marketplace.shifts.refusals import ClockInRefused, WrongTimeLogStatus
 from timebell.apps.marketplace.staffing.refusals import (
     NotAllowed,
+    NotInsured,
     TooManyMembers,
     WorkerExists,
     WorkerUnavailable,
@@ -25,13 +26,21 @@ from timebell.apps.marketplace.staffing.refusals import (
 )
 from timebell.apps.marketplace.tokens.refusals import MagicLinkExpired, MagicLinkUsed
 from timebell.errors import TimebellError
-from timebell.web import ProblemForm, in_field
+from timebell.web import FieldError, ProblemForm, in_field
 
 PROBLEMS: Final[Mapping[type[TimebellError], ProblemForm]] = {
     WrongField: ProblemForm(status=422, code="invalid_input", errors=in_field("invalid")),
     UnknownReference: ProblemForm(status=422, code="invalid_input", errors=in_field("not_found")),
     NotAllowed: ProblemForm(status=403, code="not_allowed"),
     WorkerUnavailable: ProblemForm(status=409, code="worker_unavailable"),
+    NotInsured: ProblemForm(
+        status=409,
+        code="insurance_invalid",
+        errors=lambda error: [
+            FieldError(pointer=f"/{field}", code="insurance_invalid", message=message)
+            for field, message in error.wanting
+        ],
+    ),
     WorkerExists: ProblemForm(status=409, code="worker_exists"),
     TooManyMembers: ProblemForm(status=409, code="too_many_members"),
     WrongBookingStatus: ProblemForm(

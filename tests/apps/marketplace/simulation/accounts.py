@@ -20,10 +20,9 @@ _COUNTED: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("refund", "frozen"): {"frozen": -1, "refunded": 1},
     ("freeze", "held"): {"held": -1, "frozen": 1},
     ("unfreeze", "frozen"): {"frozen": -1, "held": 1},
-    ("penalty", "held"): {"held": -1, "released": 1},
-    ("penalty", "frozen"): {"frozen": -1, "released": 1},
+    ("penalty", "held"): {"held": -1, "frozen": 1},
 }
-_LEFT = {"release": "transfer", "refund": "refund", "penalty": "transfer"}
+_LEFT = {"release": "transfer", "refund": "refund"}
 Sums = Counter[str]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -16,7 +16,10 @@ from tests.history_records import NEVER
 from tests.simulation.callers import LOSSES, Caller
 from tests.simulation.notes import email_of, phone_of
 from tests.simulation.process import Process
+from timebell.apps.marketplace.disputes.models import Resolution, Settlement
+from timebell.apps.marketplace.disputes.resolving import Resolving
 from timebell.apps.marketplace.disputes.service import DISPUTERS, Disputes
+from timebell.apps.marketplace.insurance.service import Policies
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.paying import Paying
 from timebell.apps.marketplace.problems import PROBLEMS
@@ -46,16 +49,31 @@ Verb = Literal[
     "cancel",
     "pay",
     "settings",
+    "resolve",
+    "insure",
+    "renew",
+    "invalidate",
 ]
+Side = Literal["borrower", "lender"]
 # Who borrows, who looks after the work and who lends; the others work.
 BORROWER, SUPERVISOR, LENDER = "bill", "sara", "lily"
 WORKERS = ("wade", "walt", "will", "wren", "wynn", "wilma", "wanja", "wulf", "waris", "willa")
+MANAGERS = ("bob", "lotte")
+INSURANCE = "liability"
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe")
-_ROLES: Mapping[str, tuple[str, Role]] = {
+_NAMES: Mapping[Side, str] = {"borrower": "Stone & Sons", "lender": "Ready Hands"}
+_ROLES: Mapping[str, tuple[Side, Role]] = {
     BORROWER: ("borrower", "borrower_admin"),
     SUPERVISOR: ("borrower", "supervisor"),
     LENDER: ("lender", "lender_admin"),
 }
+# Where there are managers besides, the supervisor is one too, and is told once all the same.
+_MORE_ROLES: Sequence[tuple[str, Side, Role]] = (
+    ("bob", "borrower", "borrower_manager"),
+    (SUPERVISOR, "borrower", "borrower_manager"),
+    ("lotte", "lender", "lender_manager"),
+)
+_INSURED: Mapping[Side, str] = {"borrower": BORROWER, "lender": LENDER}
 # Each verb's row in the audit trail.
 EVENTS: Mapping[Verb, str] = {
     "book": "staffing_booking.created",
@@ -70,6 +88,9 @@ EVENTS: Mapping[Verb, str] = {
     "close": "incident.closed",
     "cancel": "staffing_booking.cancelled",
     "pay": "staffing_booking.payment_asked",
+    "insure": "insurance_policy.added",
+    "renew": "insurance_policy.renewed",
+    "invalidate": "insurance_policy.invalidated",
 }
 
 
@@ -86,6 +107,14 @@ class Turn:
     booking_id: UUID | None = None
     time_log_id: UUID | None = None
     incident_id: UUID | None = None
+    dispute_id: UUID | None = None
+    policy_id: UUID | None = None
+    side: Side = "lender"
+    expires: date | None = None
+    # How a dispute is to end, what the lender and the borrower get, and on whose side somebody says so.
+    word: Resolution = "Resolved"
+    shares: tuple[int, int] | None = None
+    person: str | None = None
     new: NewBooking | None = None
     end: datetime | None = None
     option: Literal["A", "B"] = "A"
@@ -96,6 +125,8 @@ class Turn:
 
     @property
     def subject(self) -> str:
+        if self.policy_id is not None:
+            return f"policy:{self.policy_id}"
         is_of_shift = self.time_log_id is not None
         return f"time_log:{self.time_log_id}" if is_of_shift else f"staffing:{self.booking_id}"
 
@@ -106,8 +137,9 @@ class Turn:
 
     @property
     def is_ending(self) -> bool:
-        """Whether somebody may not be told any more what was to be said about a shift."""
-        return self.verb in ("submit", "force", "verify", "dispute") and self.answer in ("done", None)
+        """Whether somebody may not be told any more what was to be said about a shift, or an insurance."""
+        verbs = ("submit", "force", "verify", "dispute", "renew")
+        return self.verb in verbs and self.answer in ("done", None)
 
 
 @dataclass(slots=True)
@@ -117,7 +149,7 @@ class Places:
     people: dict[str, UUID] = field(default_factory=dict)
     workers: dict[str, UUID] = field(default_factory=dict)
     projects: dict[str, UUID] = field(default_factory=dict)
-    lender: UUID | None = None
+    companies: dict[Side, UUID] = field(default_factory=dict)
 
 
 class Dealer(Caller):
@@ -200,7 +232,31 @@ class Dealer(Caller):
         assert turn.time_log_id is not None
         by = self._by(turn, BORROWER)
         held = await Shifts(self.process.bell).hold(tx, turn.time_log_id, *DISPUTERS, by=by)
-        await Disputes(self.process.bell).file(tx, held, turn.option, "not worked", by=by)
+        dispute = await Disputes(self.process.bell).file(tx, held, turn.option, "not worked", by=by)
+        return {"dispute_id": dispute.id}
+
+    async def _resolve(self, tx: Transaction, turn: Turn) -> Mapping[str, Any]:
+        """For one of the two sides, or as the operator where nobody is named."""
+        assert turn.dispute_id is not None
+        by = By(name=turn.name, is_operator=True, correlation_id=turn.name)
+        if turn.person is not None:
+            by = self._by(turn, turn.person)
+        shares = turn.shares and Settlement(lender=turn.shares[0], borrower=turn.shares[1])
+        await Resolving(self.process.bell).resolve(tx, turn.dispute_id, turn.word, shares, by=by)
+        return {}
+
+    async def _change_policy(self, tx: Transaction, turn: Turn) -> Mapping[str, Any]:
+        policies, by = Policies(self.process.bell, self.process.notify), self._by(turn, _INSURED[turn.side])
+        if turn.verb == "insure":
+            assert turn.expires is not None
+            made = await policies.add(tx, self._places.companies[turn.side], INSURANCE, turn.expires, by=by)
+            return {"policy_id": made.id}
+        assert turn.policy_id is not None
+        if turn.verb == "invalidate":
+            await policies.invalidate(tx, turn.policy_id, "a lie", by=by)
+        else:
+            assert turn.expires is not None
+            await policies.renew(tx, turn.policy_id, turn.expires, by=by)
         return {}
 
     async def _report(self, tx: Transaction, turn: Turn) -> Mapping[str, Any]:
@@ -241,21 +297,21 @@ class Dealer(Caller):
         await store.update_settings(tx, payout_trigger=turn.trigger, max_extensions=None)
         return {}
 
-    async def settle_in(self) -> None:
+    async def settle_in(self, *, with_managers: bool = False) -> None:
         """The texts, two companies with their people, a project in each zone, and those who work."""
         bell, notify, places = self.process.bell, self.process.notify, self._places
         by = By(name="house", is_operator=True)
         await ship(bell)
         async with bell.transaction() as tx:
-            for person in (*_ROLES, *WORKERS):
+            for person in (*_ROLES, *WORKERS, *(MANAGERS if with_managers else ())):
                 added = await notify.recipients.add(
                     tx, name=person, email=email_of(person), phone=phone_of(person), timezone="UTC"
                 )
                 places.people[person] = added.id
         async with bell.transaction() as tx:
             found = Companies(bell, notify)
-            made: dict[str, UUID] = {}
-            for type, named in (("borrower", "Stone & Sons"), ("lender", "Ready Hands")):
+            made = places.companies
+            for type, named in _NAMES.items():
                 columns: dict[str, Any] = {
                     "name": named,
                     "type": type,
@@ -264,12 +320,12 @@ class Dealer(Caller):
                     "payment_account": "acct_1" if type == "lender" else None,
                 }
                 made[type] = (await found.add(tx, columns, by=by)).id
-            for person, (type, role) in _ROLES.items():
+            more = _MORE_ROLES if with_managers else ()
+            for person, type, role in (*((name, *role) for name, role in _ROLES.items()), *more):
                 await found.add_member(tx, made[type], places.people[person], role, by=by)
             for zone in ZONES:
                 project = await found.add_project(tx, made["borrower"], zone, zone, by=by)
                 places.projects[zone] = project.id
-            places.lender = made["lender"]
             columns = {"trade": "builder", "zip": "10115", "skills": [], "hourly_rate": 2_500}
             for person in WORKERS:
                 worker = await Workers(bell, notify).add(
@@ -279,11 +335,10 @@ class Dealer(Caller):
 
     def order(self, person: str, zone: str, shifts: list[NewShift], **days: Any) -> NewBooking:
         places = self._places
-        assert places.lender is not None
         return NewBooking(
             project_id=places.projects[zone],
             worker_id=places.workers[person],
-            lender_company_id=places.lender,
+            lender_company_id=places.companies["lender"],
             supervisor_id=places.people[SUPERVISOR],
             payment_type=WEEKLY,
             currency="EUR",
@@ -307,4 +362,8 @@ _VERBS: Mapping[Verb, Callable[[Dealer, Transaction, Turn], Awaitable[Mapping[st
     "cancel": Dealer._cancel,
     "pay": Dealer._pay,
     "settings": Dealer._settings,
+    "resolve": Dealer._resolve,
+    "insure": Dealer._change_policy,
+    "renew": Dealer._change_policy,
+    "invalidate": Dealer._change_policy,
 }

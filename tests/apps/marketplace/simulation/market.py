@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,7 +14,9 @@ from zoneinfo import ZoneInfo
 import psycopg
 
 from tests.apps.marketplace.simulation.deals import WORKERS, ZONES, Dealer, Places, Turn, Verb
-from tests.apps.marketplace.simulation.owed import Books, Happened
+from tests.apps.marketplace.simulation.decided import decided
+from tests.apps.marketplace.simulation.owed import Books
+from tests.apps.marketplace.simulation.troubles import SIDES, Troubles
 from tests.apps.marketplace.simulation.weather import Weather
 from tests.history import Record, Violation
 from tests.simulation.asking import Asking
@@ -32,10 +35,6 @@ _SHIFTS = "SELECT id, scheduled_start, scheduled_end, status FROM marketplace.ti
 _STATUS = (
     "SELECT status, scheduled_end, clock_out_time, auto_approval_time FROM marketplace.time_log WHERE id = %s"
 )
-_EVENTS = """
-SELECT subject, occurred_at FROM timebell.events
-WHERE name IN ('time_log.auto_approved', 'time_log.disputed') ORDER BY id
-"""
 _DEAD = "SELECT id FROM timebell.dead_jobs WHERE tenant = 'default' AND kind LIKE 'marketplace.%' ORDER BY died_at, id"
 
 
@@ -62,6 +61,9 @@ class Market(Asking):
             "fund_booking",
             "move_booking",
             "list_chargeable",
+            "resolve_dispute",
+            "insert_stop",
+            "delete_stop",
         }
     )
 
@@ -78,6 +80,10 @@ class Market(Asking):
         self.places = Places()
         self.turns: list[Turn] = []
         self.weather = Weather(seed, monitor)
+        self.troubles: Troubles | None = None
+        if scene.lapses_a_day:
+            chance, a_day = random.Random(f"{seed}/troubles"), scene.lapses_a_day
+            self.troubles = Troubles(chance, self, monitor, self.places.companies, a_day)
         self.misfits: list[Violation] = []
         self._going: dict[asyncio.Task[Any], None] = {}
 
@@ -90,13 +96,17 @@ class Market(Asking):
 
     async def settle_in(self) -> None:
         dealer = self._dealer()
-        await dealer.process.run(dealer.settle_in())
+        await dealer.process.run(dealer.settle_in(with_managers=bool(self.troubles)))
+        for turn in self.troubles.begin() if self.troubles else ():
+            await self._taken(turn)
 
     async def live(self, days: float) -> None:
         """To the hour, since the Wednesday after it belongs to what follows."""
         until = self._now() + timedelta(days=days)
         for _ in range(min(_AT_FIRST, round(days))):
             self._lend()
+        if self.troubles:
+            self.troubles.go_on()
         while True:
             wait = self._chance.expovariate(self._scene.staffings_a_day * 1.25 / 86_400)
             if self._now() + timedelta(seconds=wait) >= until:
@@ -112,6 +122,7 @@ class Market(Asking):
         dealer = self._dealer()
         await dealer.process.run(self._revive(dealer))
         await self._calmly("settings")
+        await self._insured_calmly()
         deal = await self._booked_calmly()
         if self._can_pay():
             await self._calmly("pay", booking_id=deal.id)
@@ -128,13 +139,31 @@ class Market(Asking):
         await self._calmly("submit", time_log_id=first)
         await self._calmly("verify", time_log_id=first)
         await self._calmly("force", time_log_id=second)
-        await self._calmly("dispute", time_log_id=second)
+        disputed = await self._calmly("dispute", time_log_id=second)
+        if self.troubles:
+            await self._calmly("resolve", dispute_id=disputed.dispute_id)
         # And one that nobody verifies.
         await self._calmly("submit", time_log_id=third)
         other = await self._booked_calmly()
         if self._can_pay():
             await self._calmly("pay", booking_id=other.id)
         await self._calmly("cancel", booking_id=other.id)
+        if self.troubles:
+            self.go_on(self._lapse_calmly(self.troubles.last("lender")))
+
+    async def _lapse_calmly(self, policy_id: UUID) -> None:
+        """When the cutoff is over everywhere, and for long enough that everybody has to have been told."""
+        await asyncio.sleep(37 * 3_600)
+        await self._calmly("invalidate", policy_id=policy_id)
+        await asyncio.sleep(9.7 * 3_600)
+        await self._calmly("renew", policy_id=policy_id, expires=self._now().date() + 400 * _DAY)
+
+    async def _insured_calmly(self) -> None:
+        """All who have an insurance have one that no day of this world ends."""
+        if self.troubles:
+            for side in SIDES:
+                id, expires = self.troubles.last(side), self._now().date() + 400 * _DAY
+                await self._calmly("renew", side=side, policy_id=id, expires=expires)
 
     async def in_the_end(self) -> None:
         """What the product itself says about the ledger, besides what is counted here."""
@@ -174,9 +203,7 @@ class Market(Asking):
 
     def changes(self) -> Sequence[Change]:
         """What the clock decides about a shift counts as much as what somebody does."""
-        rows = self._monitor.execute(_EVENTS).fetchall()
-        decided = [Happened(subject=row["subject"], at=row["occurred_at"]) for row in rows]
-        return [*self.turns, *decided]
+        return [*self.turns, *decided(self._monitor)]
 
     def check(self, ending: Ending) -> Sequence[Violation]:
         books = Books(self._monitor, self.turns, ending)
@@ -188,7 +215,16 @@ class Market(Asking):
         for each in list(self._going):
             each.cancel()
 
-    def _let_go_on(self, work: Coroutine[Any, Any, Any]) -> None:
+    def has_ended(self) -> bool:
+        return self.is_over
+
+    def now(self) -> datetime:
+        return self._now()
+
+    def name(self, sort: str) -> str:
+        return self._name(sort)
+
+    def go_on(self, work: Coroutine[Any, Any, Any]) -> None:
         """People go on whatever becomes of the processes that they ask."""
         wire = self._callers[0].wire
         made = wire.loop.create_task(work, context=wire.nobody)
@@ -202,19 +238,22 @@ class Market(Asking):
             taken: Turn = await dealer.process.run(dealer.take(turn))
         except asyncio.CancelledError:
             return turn
+        if self.troubles and not self.is_over and taken.verb == "dispute" and taken.dispute_id is not None:
+            assert taken.booking_id is not None
+            self.go_on(self.troubles.end(taken.booking_id, taken.dispute_id))
         return taken
 
-    async def _at_once(self, *turns: Turn) -> None:
+    async def at_once(self, *turns: Turn) -> None:
         await asyncio.gather(*map(self._taken, turns))
 
     def _decide(self) -> None:
         trigger: Literal["verification", "webhook"] = (
             "webhook" if self._chance.random() < 0.5 else "verification"
         )
-        self._let_go_on(self._at_once(Turn(name=self._name("settings"), verb="settings", trigger=trigger)))
+        self.go_on(self.at_once(Turn(name=self._name("settings"), verb="settings", trigger=trigger)))
 
     def _lend(self) -> None:
-        self._let_go_on(self._deal())
+        self.go_on(self._deal())
 
     def _order(self, person: str, zone: str, *, name: str = "book") -> Turn:
         """Some shifts within the next weeks. Who began last week is paid for by now, and is charged for what is left of
@@ -256,19 +295,19 @@ class Market(Asking):
             return
         deal = self._deal_of(turn)
         for row in self._monitor.execute(_SHIFTS, [deal.id]).fetchall():
-            self._let_go_on(self._work(deal, row["id"], row["scheduled_start"], row["scheduled_end"]))
+            self.go_on(self._work(deal, row["id"], row["scheduled_start"], row["scheduled_end"]))
         if chance.random() < 0.15:
-            self._let_go_on(self._later(chance.random() * 7 * 86_400, self._turn("cancel", deal)))
+            self.go_on(self._later(chance.random() * 7 * 86_400, self._turn("cancel", deal)))
         while not self.is_over:
             if chance.random() < 0.6:
                 count = 1 if chance.random() < 0.7 else 2
-                await self._at_once(*(self._turn("pay", deal) for _ in range(count)))
+                await self.at_once(*(self._turn("pay", deal) for _ in range(count)))
             await asyncio.sleep(chance.random() * 2 * 86_400)
 
     async def _later(self, seconds: float, *turns: Turn) -> None:
         await asyncio.sleep(seconds)
         if not self.is_over:
-            await self._at_once(*turns)
+            await self.at_once(*turns)
 
     async def _work(self, deal: Deal, shift: UUID, start: datetime, end: datetime) -> None:
         """One shift, from clocking in to its end."""
@@ -278,18 +317,18 @@ class Market(Asking):
             return
         await self._taken(self._turn("clock-in", deal, shift))
         if chance.random() < 0.15:
-            self._let_go_on(self._report(deal, shift))
+            self.go_on(self._report(deal, shift))
         if chance.random() < 0.2:
-            await self._at_once(self._turn("edit", deal, shift, end=end + chance.choice([-30, 20]) * _MINUTE))
+            await self.at_once(self._turn("edit", deal, shift, end=end + chance.choice([-30, 20]) * _MINUTE))
         if chance.random() < 0.3:
             await asyncio.sleep(max(0.0, self._until(end) - 600))
-            await self._at_once(self._turn("draft", deal, shift, end=end))
+            await self.at_once(self._turn("draft", deal, shift, end=end))
         near = timedelta(milliseconds=chance.randint(-50, 1_500))
         ends = (end - 10 * _MINUTE, end + 5 * _MINUTE + near, end + 30 * _MINUTE + near, end + 90 * _MINUTE)
         await asyncio.sleep(self._until(chance.choice(ends)))
         if not self.is_over:
             verbs: Sequence[Verb] = chance.choice([("submit",), ("submit",), ("force",), ("submit", "force")])
-            await self._at_once(*(self._turn(verb, deal, shift) for verb in verbs))
+            await self.at_once(*(self._turn(verb, deal, shift) for verb in verbs))
             await self._look_after(deal, shift)
 
     async def _look_after(self, deal: Deal, shift: UUID) -> None:
@@ -318,14 +357,14 @@ class Market(Asking):
             ("dispute", "edit"),
         )
         if not self.is_over:
-            await self._at_once(*(self._turn(verb, deal, shift) for verb in chance.choice(sets)))
+            await self.at_once(*(self._turn(verb, deal, shift) for verb in chance.choice(sets)))
 
     async def _report(self, deal: Deal, shift: UUID) -> None:
         reported = await self._taken(self._turn("report", deal, shift))
         await asyncio.sleep(self._chance.random() * 2 * 86_400)
         if reported.incident_id is not None and not self.is_over:
             closing = replace(self._turn("close", deal, shift), incident_id=reported.incident_id)
-            await self._at_once(closing)
+            await self.at_once(closing)
 
     def _turn(
         self, verb: Verb, deal: Deal, shift: UUID | None = None, *, end: datetime | None = None
@@ -350,6 +389,6 @@ class Market(Asking):
         )
         if verb == "report":
             assert shift is not None
-            self._let_go_on(self._report(deal, shift))
+            self.go_on(self._report(deal, shift))
         else:
-            self._let_go_on(self._at_once(self._turn(verb, deal, shift)))
+            self.go_on(self.at_once(self._turn(verb, deal, shift)))

@@ -18,6 +18,8 @@ _TABLES = (
     "time_log",
     "disputes",
     "incident_reports",
+    "insurance_policies",
+    "insurance_stops",
     "pending_payments",
     "payouts",
     "ledger_entries",

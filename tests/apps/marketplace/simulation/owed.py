@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -12,7 +11,9 @@ import psycopg
 
 from tests.apps.marketplace.simulation.accounts import Accounts
 from tests.apps.marketplace.simulation.deals import EVENTS, Turn
+from tests.apps.marketplace.simulation.insured import Insured
 from tests.apps.marketplace.simulation.moves import Move, at_of, read_moves
+from tests.apps.marketplace.simulation.standing import Standing
 from tests.apps.marketplace.simulation.weekly import ON_ITS_WAY, Weekly, wall
 from tests.history import Violation
 from tests.simulation.ending import Ending
@@ -46,8 +47,18 @@ _SHIFT_EDGES = {
     # Of what the clock alone approved.
     ("Verified", "Disputed"),
 }
-_EDGES = {"staffing_bookings": _BOOKING_EDGES, "time_log": _SHIFT_EDGES}
-_SUBJECTS = {"staffing_bookings": "staffing", "time_log": "time_log", "pending_payments": "payment"}
+_DISPUTE_EDGES = {
+    (None, "Open"),
+    *(("Open", word) for word in ("Settled", "Resolved", "Legal_Hold")),
+    *(("Legal_Hold", word) for word in ("Settled", "Resolved")),
+}
+_EDGES = {"staffing_bookings": _BOOKING_EDGES, "time_log": _SHIFT_EDGES, "disputes": _DISPUTE_EDGES}
+_SUBJECTS = {
+    "staffing_bookings": "staffing",
+    "time_log": "time_log",
+    "pending_payments": "payment",
+    "disputes": "dispute",
+}
 _PAYMENT_EVENTS = {
     (None, "Pending"): "payment.created",
     ("Pending", "Succeeded"): "payment.succeeded",
@@ -60,14 +71,18 @@ _PAYMENT_EVENTS = {
 _RECORDED = """
 SELECT name, subject, actor, data, occurred_at FROM timebell.events
 WHERE subject LIKE 'staffing:%' OR subject LIKE 'time_log:%' OR subject LIKE 'payment:%' OR subject LIKE 'incident:%'
-    OR subject LIKE 'weekly_cycle:%' ORDER BY id
+    OR subject LIKE 'weekly_cycle:%' OR subject LIKE 'dispute:%' OR subject LIKE 'policy:%' ORDER BY id
 """
 _TOLD = """
-SELECT n.template, n.subject, n.recipient_id::text AS person, n.id::text AS id,
+SELECT n.template, n.subject, n.recipient_id::text AS person, n.id::text AS id, n.created_at,
     ARRAY(SELECT t.started_at FROM timebell_notify.deliveries d JOIN timebell_notify.attempts t
         ON (t.tenant, t.delivery_id) = (d.tenant, d.id)
         WHERE (d.tenant, d.notification_id) = (n.tenant, n.id) ORDER BY t.started_at) AS attempts
 FROM timebell_notify.notifications n WHERE n.template LIKE 'marketplace.%' ORDER BY n.id
+"""
+_RETRIES = """
+SELECT subject, count(*) AS count FROM (SELECT id, subject FROM timebell.jobs WHERE kind = 'marketplace.retry_payment'
+    UNION SELECT id, subject FROM timebell.job_log WHERE kind = 'marketplace.retry_payment') found GROUP BY subject
 """
 _REMINDERS = frozenset({"marketplace.still_working", "marketplace.clock_out_now"})
 _RUNGS = (
@@ -87,26 +102,6 @@ _SILENCED: Mapping[str, frozenset[str]] = {
 _APPROVED_AFTER = timedelta(hours=4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
-    """The clock decided something about a subject."""
-
-    subject: str
-    at: datetime
-
-    @property
-    def invoked_at(self) -> datetime:
-        return self.at
-
-    @property
-    def ends_at(self) -> datetime:
-        return self.at
-
-    @property
-    def is_ending(self) -> bool:
-        return True
-
-
 class Books:
     """All that is known of a world that is over."""
 
@@ -118,12 +113,15 @@ class Books:
         self._moves = read_moves(monitor)
         self._events: Sequence[Mapping[str, Any]] = monitor.execute(_RECORDED).fetchall()
         self._told: Sequence[Mapping[str, Any]] = monitor.execute(_TOLD).fetchall()
+        retries = monitor.execute(_RETRIES).fetchall()
+        self._retries = Counter({row["subject"]: row["count"] for row in retries})
         self._overdue = ending.until - ending.grace
         # The states of each thing that has some, in their order.
         self._lives: defaultdict[tuple[str, str], list[Move]] = defaultdict(list)
         for move in self._moves:
             if "id" in move.row:
                 self._lives[move.place, move.row["id"]].append(move)
+        self._insured = Insured(monitor, self._moves, self._lives, turns, self._told, ending)
         self._calm_at = min(
             (turn.invoked_at for turn in turns if turn.name.startswith("calm")), default=ending.until
         )
@@ -149,7 +147,9 @@ class Books:
             until=self._ending.until,
             overdue=self._overdue,
         )
-        weekly.counts = self.counts
+        weekly.counts = self._insured.counts = self.counts
+        standing = Standing(self._moves)
+        self.counts.update(standing.counts)
         found = [
             *accounts.violations(),
             *self._edges(),
@@ -160,6 +160,9 @@ class Books:
             *self._unsettled(),
             *self._left_over(accounts),
             *weekly.check(),
+            *standing.violations(),
+            *self._retried(standing.retries),
+            *self._insured.check(),
         ]
         return sorted(found, key=lambda each: (each.invariant, each.key, each.text))
 
@@ -245,6 +248,15 @@ class Books:
                 if contested[row["id"]]:
                     yield _violation("contested", row["id"], "it was released, and something is disputed")
 
+    def _retried(self, expected: Counter[str]) -> Iterator[Violation]:
+        """After the last of what is disputed one job charges for it: never none, and never two."""
+        self.counts["staffing_retries"] += expected.total()
+        for booking in {*expected, *(subject.partition(":")[2] for subject in self._retries)}:
+            count = self._retries[f"staffing:{booking}"]
+            if count != expected[booking]:
+                text = f"{expected[booking]} times nothing was disputed any more, and {count} jobs charged"
+                yield _violation("retried", booking, text)
+
     def _silence(self) -> Iterator[Violation]:
         """Nobody is told what somebody was answered to have ended; and no rung is climbed twice."""
         ended: dict[tuple[str, str], Turn] = {}
@@ -320,7 +332,12 @@ class Books:
                 yield _violation("unsettled", row["booking_id"], f"the payment {id} is Pending")
 
     def _left_over(self, accounts: Accounts) -> Iterator[Violation]:
-        """In the end nothing is held for a shift that is decided."""
+        """In the end nothing is held for a shift that is decided, and frozen only while something is disputed."""
+        undecided = {
+            life[-1].row["booking_id"]
+            for (place, _), life in self._lives.items()
+            if place == "disputes" and life[-1].row["status"] in ("Open", "Legal_Hold")
+        }
         for (shift, payment), sums in accounts.of_shift.items():
             row = self._lives["time_log", shift][-1].row
             settled = accounts.payments[payment]["settled_at"]
@@ -328,7 +345,8 @@ class Books:
             if sums["held"] and row["status"] in _OVER and last < self._overdue:
                 text = f"{row['status']}, and {sums['held']} is held for it"
                 yield _violation("left_over", shift, text)
-            if sums["frozen"] and row["status"] != "Disputed":
+            is_kept = row["status"] == "Cancelled" and row["booking_id"] in undecided
+            if sums["frozen"] and row["status"] != "Disputed" and not is_kept:
                 yield _violation("left_over", shift, f"{row['status']}, and {sums['frozen']} is frozen")
 
 

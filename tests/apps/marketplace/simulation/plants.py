@@ -8,6 +8,10 @@ from typing import Any
 
 from tests.simulation.planting import Planted, answering, answering_in, instead, several
 from tests.simulation.plants import CALM, Plant, planter
+from timebell.apps.marketplace.disputes import resolving, standing
+from timebell.apps.marketplace.disputes.standing import RETRY_PAYMENT
+from timebell.apps.marketplace.insurance import stopping
+from timebell.apps.marketplace.insurance.stopping import Passed, Stopping
 from timebell.apps.marketplace.payments import cutoff, overdue
 from timebell.apps.marketplace.payments.checking import Checking
 from timebell.apps.marketplace.payments.cutoff import Cutoff
@@ -17,13 +21,18 @@ from timebell.apps.marketplace.shifts import guards, handlers, owing, rules, ser
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.owing import Owing
 from timebell.apps.marketplace.shifts.service import Shifts
+from timebell.apps.marketplace.staffing.service import Bookings
+from timebell.kernel import Timebell
 
 PLANTS: list[Plant] = []
 # From Monday to the night after the first cutoff, and what comes of it.
 _LENT = replace(CALM, staffings_a_day=1.5, kills_a_day=2, pauses_a_day=1, stops_a_day=0.5, rush=0.05)
 _CALM = replace(CALM, staffings_a_day=1.5, stops_a_day=0)
+# Disputes are resolved, and insurances end and are renewed.
+_TROUBLED = replace(_CALM, lapses_a_day=2)
 _plant = planter(PLANTS, _LENT)
 _calmly = planter(PLANTS, _CALM)
+_in_trouble = planter(PLANTS, _TROUBLED)
 
 
 async def _nothing(self: Any, tx: Any, *facts: Any, **more: Any) -> None:
@@ -148,3 +157,50 @@ def _reminded_after_all() -> Planted:
 @_calmly("nothing that is done about a shift is recorded", "audit", days=1, slow=True)
 def _nothing_recorded() -> Planted:
     return instead(Shifts, "_record", _nothing)
+
+
+@_in_trouble("the first resolution is taken for the last", "standing", "retried", seed=9, days=2, slow=True)
+def _resumed_too_early() -> Planted:
+    return answering_in(standing, "ShiftStore", "is_contested", lambda *_, **__: False)
+
+
+@_in_trouble("nobody charges after the last resolution", "retried", days=2, slow=True)
+def _never_charged_again() -> Planted:
+    def is_retry(bell: Any, tx: Any, kind: str, *_: Any, **__: Any) -> bool:
+        return kind == RETRY_PAYMENT
+
+    return instead(Timebell, "enqueue", _nothing, where=is_retry)
+
+
+@_in_trouble("what the borrower was promised stays where it is", "divided", seed=7, days=2, slow=True)
+def _divided_by_half() -> Planted:
+    return answering(resolving, "shares_of", lambda shares, *_: replace(shares, borrower={}))
+
+
+@_in_trouble("an insurance that has ended stops nothing", "unstopped", days=2)
+def _never_stopped() -> Planted:
+    async def stop(self: Any, *_: Any, **__: Any) -> Passed:
+        return Passed(after=None, count=0, is_busy=False)
+
+    return instead(Stopping, "stop", stop)
+
+
+@_in_trouble("what has stopped is never gone on with", "unresumed", days=2, slow=True)
+def _never_resumed() -> Planted:
+    async def resume(self: Any, *_: Any, **__: Any) -> Passed:
+        return Passed(after=None, count=0, is_busy=False)
+
+    return instead(Stopping, "resume", resume)
+
+
+@_in_trouble("the want of one insurance is made up for by another's", "standing", seed=2, days=3, slow=True)
+def _resumed_by_another() -> Planted:
+    return answering_in(stopping, "StopStore", "is_stopped", lambda *_, **__: False)
+
+
+@_in_trouble("after a renewal a disputed booking has no hold", "standing", days=3, slow=True)
+def _never_held() -> Planted:
+    async def hold_clock_in(self: Any, tx: Any, booking: Any, **__: Any) -> Any:
+        return booking
+
+    return instead(Bookings, "hold_clock_in", hold_clock_in)

@@ -57,7 +57,7 @@ def _agenda_apart() -> Planted:
     return instead(Enrolling, "_plan", plan, where=is_of_a_booking)
 
 
-@_plant("a version is applied to nobody", "plan", days=1)
+@_plant("a version is applied to nobody", "plan", days=1, slow=True)
 def _applied_to_nobody() -> Planted:
     return answering(SequenceStore, "list_enrolled", lambda *_, **__: [])
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.disputes import handlers, retrying
 from timebell.apps.marketplace.disputes.alerting import ALERTS
+from timebell.apps.marketplace.disputes.guards import IS_UNRESOLVED, is_unresolved
 from timebell.apps.marketplace.disputes.service import DISPUTES, TIME_OUT, TIME_OUT_QUEUE
 from timebell.apps.marketplace.disputes.standing import RETRIES, RETRY_PAYMENT, RETRY_QUEUE, RETRY_RATE
 from timebell.apps.marketplace.disputes.timing import TELL_UNRESOLVED
 from timebell.apps.marketplace.payments.building import destination_of
 from timebell.apps.marketplace.payments.payouts import MONEY
 from timebell.apps.marketplace.shifts.sweeping import SWEEP
-from timebell.kernel import Handler, Measure, Queue
+from timebell.kernel import Handler, Job, Measure, Queue
 
-__all__ = ["ALERTS", "HANDLERS", "MEASURES", "QUEUES"]
+__all__ = ["ALERTS", "GUARDS", "HANDLERS", "MEASURES", "QUEUES"]
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     TIME_OUT: Handler(run=handlers.time_out_dispute, mode="transactional", queue=TIME_OUT_QUEUE, retry=MONEY),
@@ -27,6 +28,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         run=retrying.retry_payment, queue=RETRY_QUEUE, retry=RETRIES, destination=destination_of
     ),
 }
+GUARDS: Final[Mapping[str, Callable[[Job], Awaitable[bool]]]] = {IS_UNRESOLVED: is_unresolved}
 QUEUES: Final[Sequence[Queue]] = (
     Queue(name=TIME_OUT_QUEUE),
     Queue(name=RETRY_QUEUE, rate=RETRY_RATE),

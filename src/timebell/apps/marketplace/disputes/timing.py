@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from timebell.apps.marketplace.disputes.alerting import DISPUTE_REVIEW
+from timebell.apps.marketplace.disputes.guards import IS_UNRESOLVED
 from timebell.apps.marketplace.disputes.models import Dispute, TimedOut
 from timebell.apps.marketplace.disputes.rules import penalty_of, times_out
 from timebell.apps.marketplace.disputes.service import DISPUTES, TIME_OUT_QUEUE
@@ -97,6 +98,7 @@ class Timing:
             [*people.borrower_admins, *people.lender_admins, people.worker],
             subject=dispute.subject,
             key=f"dispute_unresolved:{id}",
+            guard=IS_UNRESOLVED,
             correlation_id=by.correlation_id,
         )
         await self._notify.tell_many(tx, told)

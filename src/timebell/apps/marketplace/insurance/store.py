@@ -69,6 +69,9 @@ class PolicyStore(Statements):
     async def lock_company(self, tx: Transaction, *, id: UUID) -> None:
         await self._run(tx.session, "lock_company", tenant=tx.tenant, id=id)
 
+    async def share_companies(self, tx: Transaction, *, ids: Sequence[UUID]) -> None:
+        await self._run(tx.session, "share_companies", tenant=tx.tenant, ids=list(ids))
+
     async def renew_policy(self, tx: Transaction, *, id: UUID, expiration_date: date) -> None:
         await self._run(tx.session, "renew_policy", tenant=tx.tenant, id=id, expiration_date=expiration_date)
 
@@ -96,6 +99,19 @@ class PolicyStore(Statements):
             tx.session, "is_covered", tenant=tx.tenant, company_id=company_id, type=type, today=today
         )
         return bool(rows[0]["is_covered"])
+
+    async def list_wanting(
+        self, tx: Transaction, *, company_ids: Sequence[UUID], today: date, limit: int
+    ) -> list[tuple[UUID, str]]:
+        rows = await self._run(
+            tx.session,
+            "list_wanting",
+            tenant=tx.tenant,
+            company_ids=list(company_ids),
+            today=today,
+            limit=limit,
+        )
+        return [(row["company_id"], row["type"]) for row in rows]
 
     async def list_due_policies(
         self, tx: Transaction, *, until: date, after_date: date, after_id: UUID, limit: int

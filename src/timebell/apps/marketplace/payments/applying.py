@@ -23,6 +23,7 @@ from timebell.apps.marketplace.payments.provider import Charged, Report
 from timebell.apps.marketplace.payments.rules import charge_entries
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.store import ShiftStore
+from timebell.apps.marketplace.staffing.guards import IS_GOING_ON
 from timebell.apps.marketplace.staffing.models import Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
@@ -127,6 +128,7 @@ class Applying:
                 subject=booking.subject,
                 context={"booking_id": str(booking.id)},
                 key=f"action_required:{payment.id}",
+                guard=IS_GOING_ON,
                 correlation_id=by.correlation_id,
             )
             await self._notify.tell_many(tx, told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from timebell.apps.marketplace.payments.alerting import ALERTS
@@ -18,9 +18,10 @@ from timebell.apps.marketplace.payments.payouts import (
 from timebell.apps.marketplace.payments.reports import APPLY_REPORT, apply_report
 from timebell.apps.marketplace.payments.simulating import simulate_report
 from timebell.apps.marketplace.payments.simulator import SIMULATE_REPORT
-from timebell.kernel import Handler, Measure, Queue
+from timebell.apps.marketplace.staffing.guards import IS_GOING_ON, is_going_on
+from timebell.kernel import Handler, Job, Measure, Queue
 
-__all__ = ["ALERTS", "HANDLERS", "MEASURES", "QUEUES"]
+__all__ = ["ALERTS", "GUARDS", "HANDLERS", "MEASURES", "QUEUES"]
 
 REPORTS_QUEUE: Final = "marketplace-payment-reports"
 
@@ -29,6 +30,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     APPLY_REPORT: Handler(run=apply_report, mode="transactional", queue=REPORTS_QUEUE, retry=MONEY),
     SIMULATE_REPORT: Handler(run=simulate_report, mode="transactional", queue=REPORTS_QUEUE),
 }
+GUARDS: Final[Mapping[str, Callable[[Job], Awaitable[bool]]]] = {IS_GOING_ON: is_going_on}
 QUEUES: Final[Sequence[Queue]] = (Queue(name=PAYOUTS_QUEUE), Queue(name=REPORTS_QUEUE))
 MEASURES: Final[Sequence[Measure]] = (
     Measure(

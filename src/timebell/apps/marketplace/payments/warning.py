@@ -15,6 +15,7 @@ from timebell.apps.marketplace.payments.checking import (
     week_of_job,
 )
 from timebell.apps.marketplace.payments.weeks import is_unpaid
+from timebell.apps.marketplace.staffing.guards import IS_GOING_ON
 from timebell.apps.marketplace.staffing.models import Booking
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.texts import FINAL_WARNING, tells
@@ -40,6 +41,7 @@ async def warn(job: Job) -> Outcome:
         subject=booking.subject,
         context={"booking_id": str(booking.id)},
         key=f"final_warning:{booking.id}:{job.payload['period_start']}",
+        guard=IS_GOING_ON,
         correlation_id=by_of(job).correlation_id,
     )
     await Notify(bell).tell_many(tx, told)

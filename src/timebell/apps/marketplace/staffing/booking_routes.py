@@ -130,7 +130,7 @@ ROUTES: Final = (
         example=_EXAMPLE,
         problems={
             403: "the acting recipient is no admin or manager of the project's company",
-            409: "the worker is booked on one of these days (`worker_unavailable`)",
+            409: "the worker is booked on one of these days (`worker_unavailable`), or an insurance is not valid",
         },
         codes=CODES,
     ),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from timebell.apps.marketplace.insurance.rules import utc_date
+from timebell.apps.marketplace.insurance.store import PolicyStore
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.cycles import Cycles
 from timebell.apps.marketplace.payments.weeks import first_instant, funded_until_first
@@ -17,7 +19,7 @@ from timebell.apps.marketplace.shifts.store import PlannedShift, ShiftStore
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
 from timebell.apps.marketplace.staffing.models import Booking, NewBooking, Project, Role, Worker
-from timebell.apps.marketplace.staffing.refusals import worker_unavailable
+from timebell.apps.marketplace.staffing.refusals import not_insured, worker_unavailable
 from timebell.apps.marketplace.staffing.rules import BOOKING_DAYS_MAX, shift_refusal
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
@@ -27,6 +29,8 @@ from timebell.rules.localtime import local_at, naive_utc, zone
 
 _BORROWERS: Final[tuple[Role, ...]] = ("borrower_admin", "borrower_manager")
 _DAY: Final = timedelta(days=1)
+# A refusal names so many insurances.
+_WANTING_MAX: Final = 20
 
 
 class Checkout:
@@ -37,16 +41,19 @@ class Checkout:
         self._access = Access(bell)
         self._bookings = Bookings(bell)
         self._cycles = Cycles(bell)
+        self._policies = PolicyStore(bell.clock)
         self._store = StaffingStore(bell.clock)
         self._booking_store = BookingStore(bell.clock)
         self._shifts = ShiftStore(bell.clock)
         self._ids = Ids(bell.chance)
 
     async def book(self, tx: Transaction, new: NewBooking, *, by: By) -> Booking:
-        """A booking with its shifts. 409 `worker_unavailable` where the worker is taken on one of these days."""
+        """A booking with its shifts. 409 `worker_unavailable` where the worker is taken on one of these days, and
+        `insurance_invalid` where it would be stopped at once."""
         project = await self._project(tx, new, by)
         _check_days(new)
         worker = await self._worker(tx, new)
+        await self._check_insured(tx, new, project)
         planned = self._planned(new, project.timezone)
         id = self._ids.new()
         await self._booking_store.insert_booking(
@@ -82,6 +89,18 @@ class Checkout:
             raise unknown_reference("project_id", "project", new.project_id)
         await self._access.check_company(tx, project.company_id, by, *_BORROWERS)
         return project
+
+    async def _check_insured(self, tx: Transaction, new: NewBooking, project: Project) -> None:
+        """Where an insurance has ended no booking is made that its stop would not know of: whoever stops waits until
+        this transaction has ended. They hold companies and neither people nor workers, so companies come last."""
+        named = {project.company_id: "project_id", new.lender_company_id: "lender_company_id"}
+        await self._policies.share_companies(tx, ids=list(named))
+        today = utc_date(await self._policies.read_instant(tx))
+        wanting = await self._policies.list_wanting(
+            tx, company_ids=list(named), today=today, limit=_WANTING_MAX
+        )
+        if wanting:
+            raise not_insured([(named[company], company, type) for company, type in wanting])
 
     async def _worker(self, tx: Transaction, new: NewBooking) -> Worker:
         """The worker, whom nobody else books until the transaction ends. People are held before, as where one of them

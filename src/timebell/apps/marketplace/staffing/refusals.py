@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +19,10 @@ CODES: Final = {
     "worker_unavailable": (
         "The worker is booked on one of these days already. Search for one who is available, or choose other days."
     ),
+    "insurance_invalid": (
+        "An insurance of one of the two companies is not valid, and no other of its type is, so that nobody could "
+        "work. Have it renewed, or add another of that type; `errors` names the company by its field, and the type."
+    ),
     "too_many_members": "The company has as many members as one may have. Remove one first.",
     "worker_exists": "The recipient is a worker already. Change that one.",
     "booking_status": (
@@ -33,6 +37,14 @@ class NotAllowed(MarketplaceRefused):
 
 class WorkerUnavailable(MarketplaceRefused):
     """A worker is booked on one of these days already."""
+
+
+class NotInsured(MarketplaceRefused):
+    """A company has no insurance that is valid. `wanting` are the fields that name one, each with what is missing."""
+
+    def __init__(self, wanting: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{field}: {message}" for field, message in wanting))
+        self.wanting = tuple(wanting)
 
 
 class TooManyMembers(MarketplaceRefused):
@@ -88,6 +100,16 @@ def nobody_acts() -> NotAllowed:
 def worker_unavailable(worker: UUID) -> WorkerUnavailable:
     return WorkerUnavailable(
         f"the worker {worker} is booked on one of these days; choose other days or somebody else"
+    )
+
+
+def not_insured(wanting: Sequence[tuple[str, UUID, str]]) -> NotInsured:
+    """`wanting` are the fields by which the order names a company, and the types of which that one has none."""
+    return NotInsured(
+        [
+            (field, f"the company {company} has no insurance {type} that is valid; renew it or add another")
+            for field, company, type in wanting
+        ]
     )
 
 

@@ -1,10 +1,11 @@
 -- Whom the stop of a policy concerns, each once with the bookings by which it does, some people at a time: worker, supervisor,
--- and admins and managers of both sides. Of many bookings the first are named.
+-- and admins and managers of both sides. Of many bookings the first are named,
+-- and those that were cancelled since concern nobody.
 WITH stopped AS MATERIALIZED (
     SELECT b.id, b.worker_id, b.supervisor_id, b.borrower_company_id, b.lender_company_id
     FROM marketplace.insurance_stops s
     JOIN marketplace.staffing_bookings b ON b.tenant = s.tenant AND b.id = s.booking_id
-    WHERE s.tenant = :tenant::text AND s.policy_id = :policy_id::uuid AND s.ended_work
+    WHERE s.tenant = :tenant::text AND s.policy_id = :policy_id::uuid AND s.ended_work AND b.status <> 'Cancelled'
 ), people AS (
     SELECT w.recipient_id, stopped.id FROM stopped
     JOIN marketplace.workers w ON w.tenant = :tenant::text AND w.id = stopped.worker_id
