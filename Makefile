@@ -120,7 +120,7 @@ format: $(READY) ## Put the code in the house format
 	$(BIN)/ruff format .
 
 bench: $(READY) ## Measure Timebell and its peers (ARGS=--quick to try it; ARGS="drain ..." for one bench alone)
-	exec $(BIN)/$(if $(filter digests drain enqueue enrol http intake late next notify plan publish steady suggest,$(firstword $(ARGS))),timebell bench,python -m bench.run) $(ARGS)
+	exec $(BIN)/$(if $(filter drain enqueue intake late publish steady,$(firstword $(ARGS))),timebell bench,python -m bench.$(if $(filter digests enrol http next notify plan suggest,$(firstword $(ARGS))),alone,run)) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew (ARGS=--upgrade moves to the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

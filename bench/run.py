@@ -23,6 +23,7 @@ from typing import Any
 import asyncpg
 import click
 
+from bench.alone import COMMANDS
 from bench.place import Place, Weather, place
 from bench.plan import QUICK, Measurement, Size, plan, plan_digests, plan_messages, plan_sequences
 from bench.render import Results, blocks, put
@@ -154,17 +155,19 @@ async def _run(here: Place, broker: BrokerPlace | None, measurement: Measurement
     # A URL is not an argument, since everybody on the machine can read those.
     environment = dict(os.environ) if broker is None else {**os.environ, "BENCH_BROKER_URL": broker.url}
     if measurement.peer is None:
-        bench = [sys.executable, "-m", "timebell", "bench", *measurement.arguments, "--json"]
+        is_here = measurement.arguments[0] in COMMANDS
+        program = ["bench.alone"] if is_here else ["timebell", "bench"]
+        bench = [sys.executable, "-m", *program, *measurement.arguments, "--json"]
         given = [*bench, f"--data={here.data}"]
         if broker is not None:
             given.append(f"--broker-pid={broker.pid}")
         result = await asyncio.to_thread(_result, given, ROOT, environment)
     elif broker is not None:
-        program, folder = command(measurement.peer)
-        result = await asyncio.to_thread(_result, [*program, *measurement.arguments], folder, environment)
+        started, folder = command(measurement.peer)
+        result = await asyncio.to_thread(_result, [*started, *measurement.arguments], folder, environment)
     else:
-        program, folder = command(measurement.peer)
-        given = [*program, *measurement.arguments, f"--server-pid={here.server.pid}"]
+        started, folder = command(measurement.peer)
+        given = [*started, *measurement.arguments, f"--server-pid={here.server.pid}"]
         async with here.database("peer") as url:
             result = await asyncio.to_thread(_result, given, folder, {**environment, "BENCH_URL": url})
     return {

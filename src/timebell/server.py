@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from timebell.clock import Clock
-from timebell.config import Settings, load_settings, mask_url
+from timebell.config import Settings, load_settings, mask_url, warn_of_retired
 from timebell.db.embedded import EmbeddedServer, default_data_folder
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.migrate import Migration, check_schema, migrate
@@ -233,7 +233,9 @@ async def running(
     """
     if settings is not None and data is not None:
         raise ConfigurationError("data: give it in the settings, or leave the settings out")
-    settings = settings or load_settings(data=data)
+    if settings is None:
+        settings = load_settings(data=data)
+        warn_of_retired(settings)
     # Whoever only writes tells nobody, and need not know the secrets of those who do.
     given = providers if engine or providers else ()
     async with AsyncExitStack() as stack:

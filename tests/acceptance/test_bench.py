@@ -15,12 +15,20 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from bench.alone import COMMANDS
+from tests.shape.tree import ROOT
 from timebell.db.embedded import EmbeddedServer
+
+
+def program(name: str) -> list[str]:
+    """What a machine is asked is a command; what is asked of Timebell alone stays in the repository."""
+    return [sys.executable, "-m", *(["bench.alone"] if name in COMMANDS else ["timebell", "bench"])]
 
 
 def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "timebell", "bench", *arguments, "--json"],
+        [*program(arguments[0]), *arguments, "--json"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
@@ -96,7 +104,7 @@ def test_the_bars_are_met(arguments: Sequence[str]) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_left_of_a_bench_that_is_terminated() -> None:
-    command = [sys.executable, "-m", "timebell", "bench", "http", "--requests", "1000000"]
+    command = [*program("http"), "--requests", "1000000"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     servers: list[int] = []
     try:

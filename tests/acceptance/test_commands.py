@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest_asyncio
 
 from tests.acceptance.processes import answer, assert_refused, command
-from timebell import App, Dead, Done, Job, Outcome, Queue
+from timebell import App, Dead, Done, EnqueueOptions, Job, Outcome, Queue
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import TestDatabase
 
@@ -40,7 +40,7 @@ async def past(database_url: TestDatabase) -> AsyncIterator[Past]:
         async with h.bell.transaction() as tx:
             done = await h.bell.enqueue(tx, "bills.pay", {"n": 1}, subject="bill:1")
             dead = await h.bell.enqueue(tx, "bills.pay", {"fails": True}, subject="bill:2")
-            later = {"subject": "bill:3", "key": "third", "delay": timedelta(days=1)}
+            later: EnqueueOptions = {"subject": "bill:3", "key": "third", "delay": timedelta(days=1)}
             pending = await h.bell.enqueue(tx, "bills.pay", {"n": 3}, **later)
         await h.run_due()
     yield Past(url=database_url.url, done=done.id, dead=dead.id, pending=pending.id)

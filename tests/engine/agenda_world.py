@@ -13,7 +13,7 @@ import asyncpg
 
 from tests.engine.agenda_model import MAX_ATTEMPTS, RETRY_DELAYS, SNOOZE, Answer, Owed, SubjectModel
 from timebell.clock import Chance
-from timebell.config import Settings
+from timebell.config import Settings, Tuning
 from timebell.db.pool import Database
 from timebell.engine import Engine
 from timebell.kernel import (
@@ -125,7 +125,7 @@ class World:
                     )
                 ]
             ),
-            settings=Settings(read_ahead_seconds=60.0, stop_seconds=1.0),
+            settings=Settings(tuning=Tuning(read_ahead_seconds=60.0), stop_seconds=1.0),
             clock=self.clock,
             chance=Chance(1),
         )

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.support import Owner
 from timebell.clock import SystemClock
-from timebell.config import Settings
+from timebell.config import Settings, Tuning
 from timebell.db.pool import Database
 from timebell.engine import Engine
 from timebell.kernel import App, Done, Enqueue, Handler, Job, Outcome, Queue, Registry, Timebell
@@ -196,7 +196,9 @@ async def test_nothing_is_lost_where_little_is_held_in_memory(
 ) -> None:
     order = Order()
     async with harness(
-        database_url.url, [order.app(mode)], held_jobs_max=total, held_per_tenant_queue_max=pair
+        database_url.url,
+        [order.app(mode)],
+        tuning=Tuning(held_jobs_max=total, held_per_tenant_queue_max=pair),
     ) as h:
         for tenant in ("a", "b", "c"):
             await enqueue(h, tenant, 100, due_at=h.clock.now + SECOND)
@@ -209,7 +211,7 @@ async def test_nothing_is_lost_where_little_is_held_in_memory(
 async def test_one_subject_with_many_jobs_is_read_through(database_url: TestDatabase) -> None:
     """All of one subject lie in one slot, far more than one read brings and one tenant may have in memory."""
     order = Order()
-    async with harness(database_url.url, [order.app()], held_per_tenant_queue_max=100) as h:
+    async with harness(database_url.url, [order.app()], tuning=Tuning(held_per_tenant_queue_max=100)) as h:
         await enqueue(h, "a", 3_000, subject="ledger:1")
         await enqueue(h, "b", 10)
         await h.run_due()
@@ -224,7 +226,7 @@ def instants(jobs: Sequence[Job]) -> list[Any]:
 async def test_an_overflow_comes_back_in_due_order(database_url: TestDatabase) -> None:
     order = Order()
     async with harness(
-        database_url.url, [order.app()], held_per_tenant_queue_max=20, concurrency=1, batch=1
+        database_url.url, [order.app()], tuning=Tuning(held_per_tenant_queue_max=20), concurrency=1, batch=1
     ) as h:
         async with h.bell.transaction() as tx:
             for number in range(200):
@@ -250,7 +252,7 @@ async def test_a_backlog_is_not_read_through_for_every_handful_of_it(
         ran += 1
 
     app = App(name="t", handlers={"t.run": run})
-    async with harness(database_url.url, [app], held_per_tenant_queue_max=1_000) as h:
+    async with harness(database_url.url, [app], tuning=Tuning(held_per_tenant_queue_max=1_000)) as h:
         read_due = h.engine.store.read_due
 
         async def counted(*arguments: Any, **named: Any) -> Sequence[Any]:
@@ -272,7 +274,7 @@ async def test_jobs_that_no_handler_here_knows_do_not_keep_the_others_out(
 ) -> None:
     """As in the middle of an upgrade, or after an app was taken out."""
     order = Order()
-    async with harness(database_url.url, [order.app()], held_per_tenant_queue_max=50) as h:
+    async with harness(database_url.url, [order.app()], tuning=Tuning(held_per_tenant_queue_max=50)) as h:
         await enqueue(h, "a", 100)
         await owner.connection.execute("UPDATE timebell.jobs SET kind = 't.elsewhere'")
         h.clock.move(SECOND)

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.engine.starts_oracle import SECOND_US, lease_starts
 from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.clock import Chance
 from timebell.config import QueueSettings
 from timebell.db.pool import Database
+from timebell.engine.pace import STRETCH
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Registry, Timebell
-from timebell.rules.rate import SECOND_US, STRETCH, lease_starts
 from timebell.testing import ManualClock
 from timebell.testing.database import TestDatabase
 

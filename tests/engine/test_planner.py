@@ -24,6 +24,7 @@ from tests.engine.planner_support import (
     wall,
 )
 from tests.engine.support import Cluster, Owner
+from timebell.config import Tuning
 from timebell.engine.planner import Planner
 from timebell.kernel import Step
 from timebell.testing import ManualClock, harness
@@ -130,8 +131,8 @@ async def test_planning_again_creates_nothing(database_url: TestDatabase, owner:
 async def test_two_planners_share_the_work_and_double_nothing(cluster: Cluster, owner: Owner) -> None:
     """The first has claimed half of the schedules and hangs; the second plans the others meanwhile."""
     app = Diary().app()
-    one = await cluster.node([app], plan_batch=5)
-    other = await cluster.node([app], plan_batch=5)
+    one = await cluster.node([app], tuning=Tuning(plan_batch=5))
+    other = await cluster.node([app], tuning=Tuning(plan_batch=5))
     made = [await schedule(one.bell, start_local=wall(2026, 3, 8, 9)) for _ in range(10)]
     cluster.clock.move(5 * DAY)
     hold = one.stage.hold("after", "claim_schedules")
@@ -150,7 +151,7 @@ async def test_a_planner_with_much_to_do_does_two_things_at_once(
     cluster: Cluster, owner: Owner, pool_size: int, planned: int
 ) -> None:
     """From its second look on, and not with so few connections that the others would wait."""
-    node = await cluster.node([Diary().app()], plan_batch=5, pool_size=pool_size)
+    node = await cluster.node([Diary().app()], tuning=Tuning(plan_batch=5), pool_size=pool_size)
     for _ in range(20):
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
@@ -163,7 +164,7 @@ async def test_of_two_that_plan_side_by_side_neither_waits_for_the_other(
     cluster: Cluster, owner: Owner
 ) -> None:
     """One is held before it has written anything; the other plans all the rest meanwhile."""
-    node = await cluster.node([Diary().app()], plan_batch=5)
+    node = await cluster.node([Diary().app()], tuning=Tuning(plan_batch=5))
     for _ in range(20):
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
@@ -184,7 +185,7 @@ async def test_a_tick_looks_a_bounded_number_of_times(
     cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("timebell.engine.planner._LOOKS_MAX", 2)
-    node = await cluster.node([Diary().app()], plan_batch=1)
+    node = await cluster.node([Diary().app()], tuning=Tuning(plan_batch=1))
     for _ in range(8):
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)

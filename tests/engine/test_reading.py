@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.support import Cluster, Owner, Stage
 from timebell.clock import SystemClock
+from timebell.config import Tuning
 from timebell.db.pool import Database, Row, Session
 from timebell.engine import reader
 from timebell.engine.store import EngineStore
@@ -57,7 +58,7 @@ async def test_between_two_full_sweeps_no_read_begins_far_behind(
     cluster: Cluster, ran: Ran, positions: list[datetime]
 ) -> None:
     """Failure 9: a sweep without a lower bound walks all the dead entries that an old snapshot keeps."""
-    node = await cluster.node([ran.app], full_sweep_seconds=60)
+    node = await cluster.node([ran.app], tuning=Tuning(full_sweep_seconds=60))
     await node.turn()
     positions.clear()
     for _ in range(8):
@@ -109,7 +110,7 @@ async def test_what_is_written_while_the_looks_rest_is_found_by_the_next_one(
     cluster: Cluster, caller: Any, ran: Ran, looks: list[datetime]
 ) -> None:
     """Also what was due five seconds before its commit, at whatever moment between two looks that was."""
-    node = await cluster.node([ran.app], full_sweep_seconds=3600)
+    node = await cluster.node([ran.app], tuning=Tuning(full_sweep_seconds=3600))
     await node.turn()
     looks.clear()
     ids = []
@@ -129,7 +130,7 @@ async def test_what_is_written_while_the_looks_rest_is_found_by_the_next_one(
 async def test_what_was_passed_over_in_a_slot_that_left_meanwhile_is_not_looked_for(
     cluster: Cluster, ran: Ran
 ) -> None:
-    node = await cluster.node([ran.app], held_per_tenant_queue_max=1)
+    node = await cluster.node([ran.app], tuning=Tuning(held_per_tenant_queue_max=1))
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", delay=SWEEP) for _ in range(20)])
     await node.turn()
@@ -181,7 +182,7 @@ async def test_a_job_that_another_process_commits_late_is_found_by_the_full_swee
     cluster: Cluster, caller: Any, ran: Ran
 ) -> None:
     """Its due instant lies further back than any other sweep looks."""
-    node = await cluster.node([ran.app], full_sweep_seconds=60)
+    node = await cluster.node([ran.app], tuning=Tuning(full_sweep_seconds=60))
     await node.turn()
     await caller.execute("BEGIN")
     id = await caller.fetchval("SELECT timebell.enqueue('t.act', p_now => $1)", cluster.clock.now)
@@ -267,7 +268,7 @@ async def test_a_backlog_is_read_as_it_is_worked_off(cluster: Cluster) -> None:
         overflows.append(bool(node.engine.worker.ledger.overflow))
 
     app = App(name="t", handlers={"t.act": Handler(run=act, mode="plain")})
-    node = await cluster.node([app], concurrency=4, held_per_tenant_queue_max=50)
+    node = await cluster.node([app], concurrency=4, tuning=Tuning(held_per_tenant_queue_max=50))
     async with node.bell.transaction() as tx:
         await node.bell.enqueue_many(tx, [Enqueue(kind="t.act", subject="one:1") for _ in range(200)])
     await node.turn()
@@ -345,3 +346,12 @@ async def test_a_tenant_at_its_share_is_read_as_it_is_worked_off(cluster: Cluste
     may_end.set()
     await node.turn()
     assert len(begun) == 200
+
+
+async def test_who_looks_rarely_reads_as_far_ahead(cluster: Cluster, ran: Ran) -> None:
+    """Or a job that becomes due between two looks would begin late."""
+    node = await cluster.node([ran.app], sweep_seconds=20)
+    async with node.bell.transaction() as tx:
+        await node.bell.enqueue(tx, "t.act", delay=timedelta(seconds=19))
+    await node.turn()
+    assert len(node.engine.worker.ledger) == 1

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner, Stage
+from timebell.config import Tuning
 from timebell.kernel import (
     App,
     Cancelled,
@@ -321,7 +322,7 @@ async def test_a_plain_job_that_was_read_long_ahead_does_not_run_after_its_cance
 ) -> None:
     """However far ahead a node was told to read, the row is asked again where the reading lies further back."""
     bench = Bench("plain")
-    node = await cluster.node([bench.app], read_ahead_seconds=20)
+    node = await cluster.node([bench.app], tuning=Tuning(read_ahead_seconds=20))
     ids = [await bench.enqueue(node, delay=timedelta(seconds=10)) for _ in range(2)]
     await node.turn()
     assert len(node.engine.worker.ledger) == 2

@@ -383,6 +383,14 @@ PLANTED = [
         tests=("tests/engine/test_limits.py::test_the_statement_leases_what_the_rule_says",),
     ),
     Planted(
+        name="lease-of-starts-rounded-down",
+        file="engine/sql/lease_starts.sql",
+        old="ceil(1000000 / (rate_per_second",
+        new="floor(1000000 / (rate_per_second",
+        why="A rate is exceeded by one start now and then.",
+        tests=("tests/engine/test_limits.py::test_the_statement_leases_what_the_rule_says",),
+    ),
+    Planted(
         name="timezone-marked-although-new",
         file="engine/sql/mark_schedules.sql",
         old=" AND s.state = 'active' AND s.timezone_version < :timezone_version::text",

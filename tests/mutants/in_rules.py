@@ -70,22 +70,6 @@ PLANTED = [
         tests=("tests/unit/notify/test_quiet_hours.py",),
     ),
     Planted(
-        name="rate-saves-one-more",
-        file="rules/rate.py",
-        old="first = max(next_free_us, now_us - (burst - 1) * spacing)",
-        new="first = max(next_free_us, now_us - burst * spacing)",
-        why="An idle limit saves up one start too many.",
-        tests=("tests/unit/test_rate.py",),
-    ),
-    Planted(
-        name="rate-spacing-rounded-down",
-        file="rules/rate.py",
-        old="return math.ceil(SECOND_US / per_second)",
-        new="return int(SECOND_US / per_second)",
-        why="A rate is exceeded by one start now and then.",
-        tests=("tests/unit/test_rate.py",),
-    ),
-    Planted(
         name="agenda-expired-step-runs",
         file="rules/agenda.py",
         old="if step.expires_at is not None and step.expires_at <= now:",

@@ -7,7 +7,7 @@ import re
 
 from tests.shape.tree import PACKAGE, python_files
 from timebell import errors
-from timebell.config import KINDS, RULES, rules_of
+from timebell.config import KINDS, RETIRED, RULES, rules_of
 
 # Settings that an app alone reads, and with which it may be taken away.
 OF_APPS = {
@@ -36,6 +36,11 @@ def test_every_setting_is_read() -> None:
     idle = {name for name in RULES if not re.search(rf"settings\.{name}\b", code)}
     gone = {name for name, app in OF_APPS.items() if not (PACKAGE / "apps" / app).is_dir()}
     assert idle == gone
+
+
+def test_everything_that_timebell_chooses_is_read() -> None:
+    code = text_without("config")
+    assert {name for name in RETIRED if not re.search(rf"tuning\.{name}\b", code)} == set()
 
 
 def test_every_field_of_a_provider_is_read() -> None:

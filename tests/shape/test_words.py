@@ -70,7 +70,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ),
     *(
         (f"src/timebell/apps/sequences/{place}", name, "the source's own name for it, which clients know")
-        for place in ("answers.py", "migrations/")
+        for place in ("answer_bodies.py", "migrations/")
         for name in ("organization", "scheduled_for", "tz")
     ),
     ("src/timebell/client/dedupe.py", "dedupe", "the name that receivers know it by"),

@@ -15,7 +15,7 @@ from tests.simulation.database import SimulatedDatabase, altered
 from tests.simulation.loop import LIFE, Life, VirtualLoop
 from tests.simulation.wire import Wire
 from timebell.clock import Chance
-from timebell.config import Settings
+from timebell.config import Settings, Tuning
 from timebell.db.wakeup import Wakeups, encode
 from timebell.engine import Engine, attempts, limits, marks, parking, pruner, returns, worker
 from timebell.engine import engine as engine_module
@@ -39,11 +39,11 @@ _STRETCHED = {
     "lease_seconds": LEASE_SECONDS,
     "lease_margin_seconds": 1800.0,
     "sweep_seconds": 4 * 3600.0,
-    "read_ahead_seconds": READ_AHEAD_SECONDS,
-    "full_sweep_seconds": 12 * 3600.0,
     # Occurrences are planned for half a day ahead, so that it takes the planner to have them.
     "horizon_days": 0.5,
-    "plan_seconds": 3 * 3600.0,
+    "tuning": Tuning(
+        read_ahead_seconds=READ_AHEAD_SECONDS, full_sweep_seconds=12 * 3600.0, plan_seconds=3 * 3600.0
+    ),
     "alert_seconds": 86_400.0,
     "job_timeout_seconds": 12 * 3600.0,
     "retry_delays_seconds": (20.0, 300.0, 1800.0),

@@ -23,7 +23,7 @@ from timebell.errors import (
     UnknownKind,
     UnknownQueue,
 )
-from timebell.kernel import App, Enqueue, Queue, Registry, Timebell
+from timebell.kernel import App, Enqueue, EnqueueOptions, Queue, Registry, Timebell
 
 
 async def test_a_job_is_due_now_unless_told_otherwise(bell: Timebell, tables: Tables) -> None:
@@ -38,7 +38,7 @@ async def test_a_job_is_due_now_unless_told_otherwise(bell: Timebell, tables: Ta
 
 
 async def test_everything_asked_for_is_written(bell: Timebell, tables: Tables) -> None:
-    asked = {
+    asked: EnqueueOptions = {
         "due_at": NOW + HOUR,
         "subject": "meeting:1",
         "key": "first",

@@ -296,7 +296,9 @@ async def test_a_refusal_leaves_the_rest_of_the_transaction_alone(bell: Timebell
 async def test_a_term_that_is_missing_is_named(bell: Timebell) -> None:
     async with bell.transaction() as tx:
         with pytest.raises(InvalidInput, match="timezone"):
-            await bell.schedules.create(tx, start_local=local("2027-03-02T12:00"), steps=[STEP])
+            await bell.schedules.create(  # type: ignore[call-arg]
+                tx, start_local=local("2027-03-02T12:00"), steps=[STEP]
+            )
 
 
 async def create_and_fail(bell: Timebell) -> None:

@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from timebell.config import FILE_BYTES_MAX, RULES, SettingLine, Settings, explain, load_settings, mask_url
+from timebell.config import (
+    FILE_BYTES_MAX,
+    RULES,
+    SettingLine,
+    Settings,
+    explain,
+    load_settings,
+    mask_url,
+)
 from timebell.errors import ConfigurationError
 
 URL = "postgresql://bell:s3cret@db.example:5432/bell"
@@ -32,20 +40,15 @@ WHOLE_NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "concurrency": (100, 1, 10_000),
     "threads": (8, 1, 256),
     "batch": (1000, 1, 5000),
-    "held_jobs_max": (20_000, 1, 1_000_000),
-    "held_per_tenant_queue_max": (10_000, 1, 1_000_000),
     "held_bytes_max": (33_554_432, 0, 17_179_869_184),
     "max_attempts": (3, 1, 100),
     "payload_bytes_max": (65_536, 1024, 1_048_576),
-    "offset_days_max": (3660, 1, 36_600),
     "steps_max": (300, 1, 1000),
     "many_max": (10_000, 1, 100_000),
     "horizon_days": (60, 30, 90),
-    "plan_batch": (500, 1, 5000),
     "log_days": (30, 1, 3650),
     "dead_days": (180, 1, 3650),
     "delivery_days": (180, 1, 3650),
-    "log_partitions_ahead_days": (14, 2, 366),
     "alert_samples_min": (20, 1, 100_000),
     "alert_days": (180, 1, 3_650),
 }
@@ -58,13 +61,9 @@ NUMBERS: dict[str, tuple[Any, Any, Any]] = {
     "lease_seconds": (30.0, 2.0, 600.0),
     "lease_margin_seconds": (5.0, 0.1, 300.0),
     "tenant_share": (0.9, 0.1, 1.0),
-    "read_ahead_seconds": (1.0, 0.05, 60.0),
     "sweep_seconds": (0.5, 0.05, 60.0),
-    "full_sweep_seconds": (60.0, 1.0, 3600.0),
-    "grid_ms": (1.0, 0.1, 100.0),
     "job_timeout_seconds": (300.0, 0.1, 86_400.0),
     "stop_seconds": (5.0, 0.0, 600.0),
-    "plan_seconds": (60.0, 1.0, 3600.0),
     "alert_seconds": (15.0, 1.0, 3600.0),
 }
 OTHERS: dict[str, Any] = {
@@ -304,11 +303,6 @@ class TestUnknownNames:
 COMPANIONS: dict[str, dict[str, Any]] = {
     "lease_seconds": {"lease_margin_seconds": 0.1},
     "lease_margin_seconds": {"lease_seconds": 600},
-    "held_jobs_max": {"held_per_tenant_queue_max": 1},
-    "held_per_tenant_queue_max": {"held_jobs_max": 1_000_000},
-    "sweep_seconds": {"read_ahead_seconds": 60, "full_sweep_seconds": 60},
-    "read_ahead_seconds": {"sweep_seconds": 0.05},
-    "full_sweep_seconds": {"sweep_seconds": 0.05},
 }
 
 
@@ -434,26 +428,6 @@ class TestContradictions:
         assert Settings(lease_seconds=10.2).lease_margin_seconds == 5.0
         message = refusal(lease_seconds=10)
         assert message == "lease_margin_seconds: 5 is too long; give less than 5, half of lease_seconds"
-
-    @pytest.mark.parametrize(
-        ("small", "large", "equal", "value"),
-        [
-            ("held_per_tenant_queue_max", "held_jobs_max", 10_000, 9_999),
-            ("sweep_seconds", "read_ahead_seconds", 0.5, 0.49),
-        ],
-    )
-    def test_one_limit_within_another(self, small: str, large: str, equal: Any, value: Any) -> None:
-        assert getattr(load_settings(environ={}, **{large: equal}), large) == equal
-        message = refusal(**{large: value})
-        assert message.startswith(f"{small}: ")
-        assert message.endswith(f"give at most {value} or raise {large}")
-
-    def test_the_full_sweep_is_the_rarer_one(self) -> None:
-        message = refusal(sweep_seconds=2, read_ahead_seconds=2, full_sweep_seconds=1)
-        assert (
-            message
-            == "sweep_seconds: 2.0 is above full_sweep_seconds; give at most 1.0 or raise full_sweep_seconds"
-        )
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -585,7 +559,7 @@ class TestTheRecord:
 
     def test_explain_gives_each_setting_once_in_order(self) -> None:
         lines = explain(Settings())
-        names = [each.name for each in dataclasses.fields(Settings) if each.name != "sources"]
+        names = [each.name for each in dataclasses.fields(Settings) if "rule" in each.metadata]
         assert [line.name for line in lines] == names
         assert all(line.value == line.default and line.source == "default" for line in lines)
         assert all(line.description.endswith(".") and line.allowed for line in lines)

@@ -17,7 +17,7 @@ from uuid import UUID
 import click
 
 from timebell.cli.logs import set_up_logs
-from timebell.config import Settings, load_settings
+from timebell.config import Settings, load_settings, warn_of_retired
 from timebell.kernel.app import Registry
 from timebell.kernel.bell import DEFAULT_TENANT, Timebell
 from timebell.kernel.insights import Insights
@@ -95,6 +95,7 @@ def settings_of(config: Path | None, data: Path | None, **explicit: Any) -> Sett
     """The settings of this command, and logging as they say."""
     settings = load_settings(config, data=data, **explicit)
     set_up_logs(settings.log_level, settings.log_format)
+    warn_of_retired(settings)
     return settings
 
 

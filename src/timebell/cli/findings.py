@@ -62,7 +62,7 @@ def lateness(health: Health) -> Finding:
 def log(health: Health, settings: Settings) -> Finding:
     days = health.log_days_ahead
     found = f"prepared for {days} days ahead"
-    if days >= min(_LOG_DAYS_MIN, settings.log_partitions_ahead_days):
+    if days >= min(_LOG_DAYS_MIN, settings.tuning.log_partitions_ahead_days):
         return Finding(name="job log", verdict="ok", found=found)
     return Finding(
         name="job log",

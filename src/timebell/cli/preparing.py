@@ -9,7 +9,7 @@ import click
 
 from timebell.cli.common import json_option, place_options, run, settings_of
 from timebell.cli.printing import print_json, print_line, print_table
-from timebell.config import Settings, explain, load_settings
+from timebell.config import Settings, explain, load_settings, warn_of_retired
 from timebell.db.migrate import Migration
 from timebell.loading import apps_of, registry_of
 from timebell.server import apply_migrations, database_place
@@ -52,7 +52,9 @@ async def _migrate(settings: Settings, phase: Literal["expand", "all"], dry_run:
 @place_options
 def config(as_json: bool, config: Path | None, data: Path | None) -> None:
     """Show every setting, its value and where that came from. Secrets are masked."""
-    lines = explain(load_settings(config, data=data))
+    settings = load_settings(config, data=data)
+    warn_of_retired(settings)
+    lines = explain(settings)
     if as_json:
         print_json(lines)
         return

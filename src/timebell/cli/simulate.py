@@ -25,8 +25,8 @@ from timebell.cli.preview import INSTANT
 from timebell.cli.printing import print_json, print_line
 from timebell.config import Settings
 from timebell.loading import load
+from timebell.rules.localtime import show_instant
 from timebell.server import apply_migrations, database_place, open_bell, with_secret_key
-from timebell.web.fields import show_instant
 from timebell.web.sandbox import Advanced, NewSandbox, Sandbox, sandboxed
 
 

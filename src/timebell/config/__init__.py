@@ -13,14 +13,16 @@ from timebell.config.providers import (
     WebPushSettings,
 )
 from timebell.config.queues import QueueSettings
-from timebell.config.reading import FILE_BYTES_MAX, load_settings
+from timebell.config.reading import FILE_BYTES_MAX, load_settings, warn_of_retired
 from timebell.config.rules import HIDDEN, Rule, mask_broker_url, mask_url, rules_of
 from timebell.config.settings import RULES, SettingLine, Settings, explain
+from timebell.config.tuning import RETIRED, Tuning
 
 __all__ = [
     "FILE_BYTES_MAX",
     "HIDDEN",
     "KINDS",
+    "RETIRED",
     "RULES",
     "AppriseSettings",
     "InfobipSettings",
@@ -33,6 +35,7 @@ __all__ = [
     "SettingLine",
     "Settings",
     "SmtpSettings",
+    "Tuning",
     "WebPushSettings",
     "WebhookSettings",
     "explain",
@@ -40,4 +43,5 @@ __all__ = [
     "mask_broker_url",
     "mask_url",
     "rules_of",
+    "warn_of_retired",
 ]

@@ -12,7 +12,11 @@ from typing import Any, Final
 
 from timebell.config.provider_reading import PROVIDER_PREFIX, ProviderReader
 from timebell.config.settings import RULES, Settings, Source
+from timebell.config.tuning import RETIRED
 from timebell.errors import ConfigurationError
+from timebell.logs import Logger
+
+log = Logger("timebell.config")
 
 PREFIX: Final = "TIMEBELL_"
 FILE_NAME: Final = "timebell.toml"
@@ -37,7 +41,9 @@ def load_settings(
         "environment": environment,
         "argument": arguments,
     }
-    sources = {name: source for source, layer in layers.items() for name in layer}
+    named = {name: source for source, layer in layers.items() for name in layer}
+    retired = {name: source for name, source in named.items() if name in RETIRED}
+    sources = {name: source for name, source in named.items() if name not in RETIRED}
     values = {name: layers[source][name] for name, source in sources.items()}
     if "providers" not in arguments:
         reader = ProviderReader(environ, _own(environ))
@@ -47,7 +53,13 @@ def load_settings(
             f"data: names a folder for the embedded server, but database_url ({sources['database_url']}) "
             "names a server; leave one of them out"
         )
-    return Settings(**values, sources=tuple(sources.items()))
+    return Settings(**values, sources=tuple(sources.items()), retired=tuple(retired.items()))
+
+
+def warn_of_retired(settings: Settings) -> None:
+    """For one version whoever names what Timebell chooses by now is told so, and not refused."""
+    for name, source in settings.retired:
+        log.warning("this is no longer a setting; Timebell chooses it", setting=name, source=source)
 
 
 def _from_file(named: str | Path | None) -> dict[str, Any]:
@@ -92,11 +104,11 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     _refuse_unknown("the environment", texts, spell=lambda name: PREFIX + name.upper())
     if environ.get("DATABASE_URL"):
         texts.setdefault("database_url", environ["DATABASE_URL"])
-    return {name: RULES[name].read(text) for name, text in texts.items()}
+    return {name: RULES[name].read(text) if name in RULES else text for name, text in texts.items()}
 
 
 def _refuse_unknown(origin: str, names: Iterable[str], *, spell: Callable[[str], str] = str) -> None:
-    unknown = sorted(name for name in names if name not in RULES)[:UNKNOWN_MAX]
+    unknown = sorted(name for name in names if name not in RULES and name not in RETIRED)[:UNKNOWN_MAX]
     if unknown:
         nearest = {name: difflib.get_close_matches(name, RULES, n=1, cutoff=0.0)[0] for name in unknown}
         lines = [f"{spell(name)}: is no setting; did you mean {spell(nearest[name])}?" for name in unknown]

@@ -32,6 +32,7 @@ from timebell.config.rules import (
     whole,
 )
 from timebell.config.rules import database_url as database
+from timebell.config.tuning import Tuning
 from timebell.errors import ConfigurationError
 
 Source = Literal["default", "file", "environment", "argument"]
@@ -198,17 +199,10 @@ class Settings:
     queues: tuple[QueueSettings, ...] = queue_tables("Limits of queues, before those that the apps bring.")
     threads: int = whole(8, 1, 256, "threads", "Threads for handlers that are not async.")
     batch: int = whole(1_000, 1, 5_000, "jobs", "Jobs started or finished in one statement at most.")
-    read_ahead_seconds: float = number(1.0, 0.05, 60, "seconds", "How long before its time a job is read.")
     sweep_seconds: float = number(0.5, 0.05, 60, "seconds", "Time between two looks for newly due jobs.")
-    full_sweep_seconds: float = number(60.0, 1, 3600, "seconds", "Time between two looks at all due jobs.")
-    held_jobs_max: int = whole(20_000, 1, 1_000_000, "jobs", "Jobs held in memory at most.")
-    held_per_tenant_queue_max: int = whole(
-        10_000, 1, 1_000_000, "jobs", "Jobs of one tenant in one queue held in memory at most."
-    )
     held_bytes_max: int = whole(
         33_554_432, 0, 17_179_869_184, "bytes", "Bytes of payloads and cursors held in memory at most."
     )
-    grid_ms: float = number(1.0, 0.1, 100, "milliseconds", "The grid that wake-ups are rounded up to.")
 
     job_timeout_seconds: float = number(300.0, 0.1, 86_400, "seconds", "How long one attempt may take.")
     stop_seconds: float = number(5.0, 0, 600, "seconds", "How long running jobs may go on at a stop.")
@@ -217,7 +211,6 @@ class Settings:
         (60.0, 300.0, 900.0), 1, 20, number(0.0, 0, 2_592_000, "seconds", ""), "The waits between attempts."
     )
     payload_bytes_max: int = whole(65_536, 1_024, 1_048_576, "bytes", "Size of a job's payload at most.")
-    offset_days_max: int = whole(3_660, 1, 36_600, "days", "How far a step may be from its anchor.")
     steps_max: int = whole(300, 1, 1_000, "steps", "Steps in one agenda at most.")
     many_max: int = whole(
         10_000,
@@ -228,13 +221,10 @@ class Settings:
     )
 
     horizon_days: int = whole(60, 30, 90, "days", "How far ahead the occurrences of schedules are planned.")
-    plan_batch: int = whole(500, 1, 5_000, "schedules", "Schedules planned in one transaction at most.")
-    plan_seconds: float = number(60.0, 1, 3_600, "seconds", "Time between two looks for what to plan.")
 
     log_days: int = whole(30, 1, 3_650, "days", "How long finished jobs are kept.")
     delivery_days: int = whole(180, 1, 3_650, "days", "How long it is kept what somebody was told, and how.")
     dead_days: int = whole(180, 1, 3_650, "days", "How long dead jobs are kept and can be revived.")
-    log_partitions_ahead_days: int = whole(14, 2, 366, "days", "How far ahead the job log is prepared.")
 
     alert_seconds: float = number(
         15.0, 1, 3_600, "seconds", "Time between two looks for what needs a person."
@@ -259,6 +249,9 @@ class Settings:
     )
 
     sources: tuple[tuple[str, Source], ...] = field(default=(), compare=False)
+    # What was named and is a setting no longer, and where.
+    retired: tuple[tuple[str, Source], ...] = field(default=(), compare=False)
+    tuning: Tuning = field(default=Tuning())
 
     def __post_init__(self) -> None:
         problems = list(refusals(self, origin=lambda name: f" ({self.source_of(name)})"))
@@ -287,14 +280,6 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     margin, half = settings.lease_margin_seconds, settings.lease_seconds / 2
     if margin >= half:
         yield f"lease_margin_seconds: {margin:g} is too long; give less than {half:g}, half of lease_seconds"
-    for small, large in (
-        ("held_per_tenant_queue_max", "held_jobs_max"),
-        ("sweep_seconds", "read_ahead_seconds"),
-        ("sweep_seconds", "full_sweep_seconds"),
-    ):
-        low, high = getattr(settings, small), getattr(settings, large)
-        if low > high:
-            yield f"{small}: {low} is above {large}; give at most {high} or raise {large}"
     if settings.secret_key in settings.previous_secret_keys:
         yield "previous_secret_keys: secret_key is one of them; give what it was before, or leave it out"
     for name in ("stripe_secret_key", "stripe_webhook_secret"):

@@ -81,7 +81,7 @@ class Engine:
         self._nodes_changed = asyncio.Event()
         bell.wakeups.watch(self._nodes_changed.set)
         loop = partial(Loop, chance=bell.chance, outages=self.worker.background.outages)
-        grid_seconds = settings.grid_ms / 1000
+        grid_seconds = settings.tuning.grid_ms / 1000
         self._loops = [
             loop("node", self._tick_node, woken=self._nodes_changed),
             loop("sweep", self._tick_sweep),
@@ -190,7 +190,7 @@ class Engine:
         """The loops that have made no pass in twice their time, though they could."""
         settings = self.bell.settings
         every = {"node": self.node.renew_every_seconds, "sweep": settings.sweep_seconds}
-        every["planner"] = settings.plan_seconds
+        every["planner"] = settings.tuning.plan_seconds
         ages, least = self.ages(), settings.lease_seconds / 2
         return {name for name, seconds in every.items() if ages.get(name, 0.0) > 2 * max(seconds, least)}
 

@@ -141,7 +141,7 @@ class Executor:
                 raise
             # The log has no partition for today. The attempt is undone, and made again as if it had not been.
             async with self._database.connection() as session:
-                days_ahead = self._settings.log_partitions_ahead_days
+                days_ahead = self._settings.tuning.log_partitions_ahead_days
                 await self._store.ensure_log_partitions(session, days_ahead=days_ahead)
             raise NotToBeHad from None
         return settlement, tx

@@ -69,8 +69,8 @@ class JobLedger:
     @classmethod
     def within(cls, settings: Settings) -> JobLedger:
         return cls(
-            total_max=settings.held_jobs_max,
-            pair_max=settings.held_per_tenant_queue_max,
+            total_max=settings.tuning.held_jobs_max,
+            pair_max=settings.tuning.held_per_tenant_queue_max,
             bytes_max=settings.held_bytes_max,
         )
 

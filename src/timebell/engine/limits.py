@@ -12,8 +12,7 @@ from zlib import crc32
 from timebell.db.pool import Session
 from timebell.engine.dependencies import Dependencies
 from timebell.engine.entry import JobEntry
-from timebell.engine.pace import Pace
-from timebell.rules.rate import TOLERANCE_US
+from timebell.engine.pace import TOLERANCE, Pace
 from timebell.rules.sharing import share_permits
 
 # Starts are leased this far ahead, by a node that went without a little further.
@@ -24,7 +23,7 @@ _LEAD = timedelta(milliseconds=100)
 _PATIENCE_SECONDS = 1.0
 # Where no answer of the database came quickly, its clock is known less well than an instant must be met. Half of what
 # may be late is left for that, and no more, or nothing would ever begin.
-_UNCERTAINTY_MAX = timedelta(microseconds=TOLERANCE_US // 2)
+_UNCERTAINTY_MAX = TOLERANCE / 2
 _MISSES_MAX = 4
 _PERMITS_EVERY_SECONDS = 0.05
 _LIMITS_EVERY_SECONDS = 5.0

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from timebell.rules.rate import STRETCH, TOLERANCE_US
-
+# A start happens at its instant or a little later. Instants are so much further apart that a second which begins with
+# late ones and ends with punctual ones holds no more than the rate. What is left of the difference is for the way from
+# the last look at the clock to the first line of the handler.
+STRETCH = 1.06
+TOLERANCE = timedelta(milliseconds=50)
 _SECOND = timedelta(seconds=1)
-_TOLERANCE = timedelta(microseconds=TOLERANCE_US)
 
 
 @dataclass(slots=True)
@@ -25,14 +27,14 @@ class Pace:
     starts: deque[datetime] = field(default_factory=deque)
     reserved: set[UUID] = field(default_factory=set)
     waiters: deque[tuple[float, asyncio.Future[None]]] = field(default_factory=deque)
-    tolerance: timedelta = _TOLERANCE
+    tolerance: timedelta = TOLERANCE
     # How many more may be chosen to begin at once.
     ripe: int = 0
 
     def take(self, first: datetime, spacing: timedelta, count: int, told: datetime) -> None:
         """Instants that were leased when the database's clock said `told`; what was saved up means at once."""
         # Of a rate below one a second the instants are further apart, and may be met less exactly.
-        self.tolerance = _TOLERANCE * max(1.0, spacing / (_SECOND * STRETCH))
+        self.tolerance = TOLERANCE * max(1.0, spacing / (_SECOND * STRETCH))
         self.starts.extend(max(told, first + spacing * number) for number in range(count))
 
     def lapse(self, latest: datetime) -> None:

@@ -97,7 +97,7 @@ class Planner:
         has_more = await self.timezones.tick()
         if not self.timezones.is_behind:
             has_more |= await self._plan_side_by_side()
-        every = self._bell.settings.plan_seconds
+        every = self._bell.settings.tuning.plan_seconds
         return 0.0 if has_more else every * (1 - _JITTER + 2 * _JITTER * self._bell.chance.fraction())
 
     async def run_due(self, now: datetime) -> None:
@@ -160,7 +160,7 @@ class Planner:
     async def _plan_together(self) -> int:
         try:
             async with self._bell.database.transaction() as session:
-                rows, versions = await self._claim(session, self._bell.settings.plan_batch)
+                rows, versions = await self._claim(session, self._bell.settings.tuning.plan_batch)
                 wakeups = await self._plan_claimed(session, rows, versions)
         except _REFUSALS as error:
             log.warning("the database refuses what was planned; it is tried one by one", error=str(error))

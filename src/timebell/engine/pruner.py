@@ -40,7 +40,9 @@ class Pruner:
     async def tick(self) -> float:
         settings = self._settings
         async with self._database.connection() as session:
-            await self._store.ensure_log_partitions(session, days_ahead=settings.log_partitions_ahead_days)
+            await self._store.ensure_log_partitions(
+                session, days_ahead=settings.tuning.log_partitions_ahead_days
+            )
             pruned = [
                 await self._store.prune_keys(session, limit=_ROWS_MAX),
                 await self._store.prune_breakers(session, limit=_ROWS_MAX),

@@ -94,7 +94,7 @@ async def loops(asked: Asked) -> Sequence[Finding]:
     rows = await _store(asked).ask_loops(
         asked.session,
         sweep_seconds=settings.sweep_seconds,
-        plan_seconds=settings.plan_seconds,
+        plan_seconds=settings.tuning.plan_seconds,
         least_seconds=settings.lease_seconds / 2,
         limit=asked.limit - 1,
     )

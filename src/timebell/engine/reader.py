@@ -92,9 +92,9 @@ class Reader:
         self._node = node
         self._ledger = ledger
         self._timekeeper = timekeeper
-        self._ahead = timedelta(seconds=settings.read_ahead_seconds)
+        self._ahead = timedelta(seconds=max(settings.tuning.read_ahead_seconds, settings.sweep_seconds))
         self._sweep_seconds = settings.sweep_seconds
-        self._full_sweep_seconds = settings.full_sweep_seconds
+        self._full_sweep_seconds = settings.tuning.full_sweep_seconds
         self._cursors: dict[Place, Position] = {}
         # The slots of others in which we look for some kinds, each kind between two marks.
         self._visited: dict[int, str] = {}
@@ -112,7 +112,7 @@ class Reader:
         self._plenty_until = float("-inf")
         self._in_order_until = float("-inf")
         # A slot is read from its first row on when it is taken, so the first full look is not due before its time.
-        self._next_full_sweep = timekeeper.monotonic() + settings.full_sweep_seconds
+        self._next_full_sweep = timekeeper.monotonic() + settings.tuning.full_sweep_seconds
         self.orphans: list[Row] = []
         self.strays: list[Row] = []
 

@@ -36,7 +36,7 @@ class Settler:
         self._store = shared.store
         self._ledger = shared.ledger
         self._batch = shared.settings.batch
-        self._log_days_ahead = shared.settings.log_partitions_ahead_days
+        self._log_days_ahead = shared.settings.tuning.log_partitions_ahead_days
         self._monotonic = shared.timekeeper.monotonic
         self._woken = shared.woken
         self._admission = admission

@@ -14,7 +14,15 @@ from timebell.kernel.insights_records import QueueDepth
 from timebell.kernel.job import Job
 from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
+from timebell.kernel.options import (
+    EnqueueOptions,
+    NamedStepOptions,
+    NewScheduleOptions,
+    ScheduleOptions,
+    StepOptions,
+)
 from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
+from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
 from timebell.kernel.schedule_models import (
     Occurrence,
     OccurrenceChange,
@@ -46,6 +54,7 @@ __all__ = [
     "Dead",
     "Done",
     "Enqueue",
+    "EnqueueOptions",
     "Enqueued",
     "Finding",
     "Gathering",
@@ -54,11 +63,14 @@ __all__ = [
     "Ids",
     "Job",
     "Measure",
+    "NamedStepOptions",
+    "NewScheduleOptions",
     "Occurrence",
     "OccurrenceChange",
     "OrphanedOverride",
     "Outcome",
     "Override",
+    "Page",
     "ProcessorLimit",
     "Queue",
     "QueueDepth",
@@ -68,13 +80,18 @@ __all__ = [
     "Schedule",
     "ScheduleChange",
     "ScheduleDiff",
+    "ScheduleOptions",
     "Session",
     "Snooze",
     "Statements",
     "Step",
     "StepChange",
+    "StepOptions",
     "TableGauge",
     "Timebell",
     "Together",
     "Transaction",
+    "decode_cursor",
+    "encode_cursor",
+    "page_of",
 ]

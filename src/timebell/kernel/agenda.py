@@ -230,9 +230,11 @@ class AgendaWriter:
         return [await self._form(session, step, order) for order, step in enumerate(self._checked(steps))]
 
     async def _form(self, session: Session, step: Step, order: int) -> StepForm:
-        if step.offset is not None and abs(step.offset) > timedelta(days=self._settings.offset_days_max):
+        if step.offset is not None and abs(step.offset) > timedelta(
+            days=self._settings.tuning.offset_days_max
+        ):
             raise InvalidInput(
-                f"step {step.key!r}: must be within {self._settings.offset_days_max} days of the anchor",
+                f"step {step.key!r}: must be within {self._settings.tuning.offset_days_max} days of the anchor",
                 field="offset",
             )
         return StepForm(

@@ -116,6 +116,8 @@ class App:
     noted that they were told, and is given the same again where it fails.
 
     `routes` are what it serves, or the name of the module that has them as `ROUTES`, which only whoever serves loads.
+    `problems` says how its errors are told over HTTP, a `ProblemForm` for each class of them, or is the name of the
+    module that has that as `PROBLEMS`.
     `commands` is the name of the module that has its commands as `COMMANDS`, which only the command line loads.
     """
 
@@ -127,6 +129,7 @@ class App:
     migrations: str | None = None
     routes: Any = ()
     pages: Any = ()
+    problems: Any = field(default_factory=dict)
     commands: str | None = None
     on_declare: DeclareFunction | None = None
     on_erase: EraseFunction | None = None

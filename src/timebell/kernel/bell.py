@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from timebell.clock import Chance, Clock, Ids, SandboxClock, SystemClock
@@ -41,6 +41,7 @@ from timebell.kernel.models import (
     check_name,
     dead_filters,
 )
+from timebell.kernel.options import EnqueueOptions, Payload, enqueue_of
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
 from timebell.kernel.store import Store
@@ -132,14 +133,10 @@ class Timebell:
             tx.after_commit.pop(0)()
 
     async def enqueue(
-        self, tx: Transaction, kind: str, payload: Mapping[str, Any] | None = None, **options: Any
+        self, tx: Transaction, kind: str, payload: Payload | None = None, **options: Unpack[EnqueueOptions]
     ) -> Enqueued:
         """One job, due now unless `due_at` or `delay` says otherwise. The options are those of `Enqueue`."""
-        try:
-            job = Enqueue(kind=kind, payload={} if payload is None else payload, **options)
-        except TypeError as error:
-            raise InvalidInput(f"enqueue: {error}") from None
-        return (await self._jobs.enqueue(tx, [job]))[0]
+        return (await self._jobs.enqueue(tx, [enqueue_of(kind, payload, options)]))[0]
 
     async def enqueue_many(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
         """Many jobs at once, answered in the same order; all of them or none."""

@@ -69,7 +69,7 @@ class JobWriter:
         self._catalogue = catalogue
         self._ids = ids
         self._settings = settings
-        self._delay_max = timedelta(days=settings.offset_days_max)
+        self._delay_max = timedelta(days=settings.tuning.offset_days_max)
 
     async def enqueue(self, tx: Transaction, jobs: Sequence[Enqueue]) -> list[Enqueued]:
         check_transaction(tx)
@@ -146,7 +146,7 @@ class JobWriter:
 
     def _seconds(self, delay: timedelta) -> float:
         if delay > self._delay_max:
-            raise InvalidInput(f"must be at most {self._settings.offset_days_max} days", field="delay")
+            raise InvalidInput(f"must be at most {self._settings.tuning.offset_days_max} days", field="delay")
         return delay.total_seconds()
 
     async def _take_keys(

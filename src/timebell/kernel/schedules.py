@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from timebell.clock import Ids
@@ -15,6 +15,7 @@ from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.aside import Aside
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.models import REASON_MAX, check_id, check_name
+from timebell.kernel.options import NewScheduleOptions, ScheduleOptions
 from timebell.kernel.schedule_models import (
     Schedule,
     ScheduleChange,
@@ -84,7 +85,12 @@ class Schedules(ScheduleReader):
         self._checker = Checker(agendas, settings, aside)
 
     async def create(
-        self, tx: Transaction, *, actor: str | None = None, limits: Limits | None = None, **terms: Any
+        self,
+        tx: Transaction,
+        *,
+        actor: str | None = None,
+        limits: Limits | None = None,
+        **terms: Unpack[NewScheduleOptions],
     ) -> ScheduleChange:
         """A new schedule, a one-off unless it has a recurrence. The terms are those fields of `Schedule`.
 
@@ -102,7 +108,7 @@ class Schedules(ScheduleReader):
             return await self._plan(edit, schedule, None, "schedule.created", {}, checked)
 
     async def edit(
-        self, tx: Transaction, id: UUID, *, actor: str | None = None, **changes: Any
+        self, tx: Transaction, id: UUID, *, actor: str | None = None, **changes: Unpack[ScheduleOptions]
     ) -> ScheduleChange:
         """Change terms for all that is to come. Occurrences are kept where the recurrence still has their wall time."""
         held = await self._lock(tx, id, is_revived=True)
@@ -119,7 +125,7 @@ class Schedules(ScheduleReader):
         *,
         fold: int = 0,
         actor: str | None = None,
-        **changes: Any,
+        **changes: Unpack[ScheduleOptions],
     ) -> ScheduleChange:
         """Change this occurrence and all that follow: the schedule ends before it, and a new one goes on with it.
 

@@ -16,6 +16,7 @@ from timebell.notify.models import (
     Route,
     Tell,
 )
+from timebell.notify.options import PolicyOptions, RecipientOptions, TellOptions
 from timebell.notify.provider import (
     Channel,
     Content,
@@ -48,9 +49,11 @@ __all__ = [
     "OptOut",
     "Parcel",
     "Policy",
+    "PolicyOptions",
     "Provider",
     "QuietHours",
     "Recipient",
+    "RecipientOptions",
     "Rejected",
     "Rendered",
     "Report",
@@ -58,6 +61,7 @@ __all__ = [
     "Route",
     "Sent",
     "Tell",
+    "TellOptions",
     "Template",
     "TemplateDraft",
     "Text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final, Unpack, get_args
 
 import orjson
 
@@ -16,6 +16,7 @@ from timebell.kernel.transaction import Transaction, check_transaction
 from timebell.notify.addresses import checked_email
 from timebell.notify.languages import checked_language
 from timebell.notify.models import Cap, OnQuiet, Policy, Urgency
+from timebell.notify.options import PolicyOptions
 from timebell.notify.policy_store import PolicyStore
 from timebell.notify.recipient_changes import REVISION_MAX
 from timebell.notify.recipient_checks import check_known, checked_channel, checked_timezone
@@ -44,7 +45,12 @@ class Policies:
         return Policy() if row is None else policy_of(orjson.loads(row["policy"]), row["revision"])
 
     async def change(
-        self, tx: Transaction, *, if_revision: int | None = None, actor: str | None = None, **changes: Any
+        self,
+        tx: Transaction,
+        *,
+        if_revision: int | None = None,
+        actor: str | None = None,
+        **changes: Unpack[PolicyOptions],
     ) -> Policy:
         """Decide what is named, by the names of `Policy`; None goes back to the default, and the rest stays.
 

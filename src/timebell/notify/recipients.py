@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from timebell.db.pool import Row
@@ -17,6 +17,7 @@ from timebell.notify.erasing import Eraser, Erasure
 from timebell.notify.exporting import Export, Exporter
 from timebell.notify.models import Address, QuietHours, Recipient
 from timebell.notify.opt_outs import OptOuts
+from timebell.notify.options import RecipientOptions
 from timebell.notify.provider import Channel
 from timebell.notify.recipient_changes import (
     ADDRESSES_MAX,
@@ -93,7 +94,7 @@ class Recipients:
         *,
         if_revision: int | None = None,
         actor: str | None = None,
-        **changes: Any,
+        **changes: Unpack[RecipientOptions],
     ) -> Recipient:
         """Change the terms that are named, and leave the others; None takes back what may be absent.
 
@@ -102,9 +103,10 @@ class Recipients:
         overwritten.
         """
         current = await self._changes.lock(tx, id, actor=actor, if_revision=if_revision)
-        wanted = {name: value for name, value in changes.items() if name not in _DIRECT}
+        said: Mapping[str, Any] = changes
+        wanted = {name: value for name, value in said.items() if name not in _DIRECT}
         terms = {name: getattr(current, name) for name in TERMS} | checked_terms(wanted)
-        direct = {name: value for name, value in changes.items() if name in _DIRECT}
+        direct = {name: value for name, value in said.items() if name in _DIRECT}
         ways = _direct_addresses(direct)
         stale = _stale(current, direct, ways)
         fresh = [one for one in ways if not _is_known(current, one)]

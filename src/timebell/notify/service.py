@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 from uuid import UUID
 
 from timebell.errors import InvalidInput
 from timebell.kernel import Cancelled, Step, Timebell, Transaction
 from timebell.kernel.bell import DEFAULT_TENANT
+from timebell.kernel.options import NamedStepOptions, StepOptions
 from timebell.notify.deliveries import Deliveries
 from timebell.notify.dissolving import Dissolver
 from timebell.notify.explaining import Explainer, Explanation, WhyNot
@@ -17,6 +18,7 @@ from timebell.notify.inbox import Inbox
 from timebell.notify.incoming import Incoming
 from timebell.notify.models import Route, Tell
 from timebell.notify.notifications import Notifications
+from timebell.notify.options import TellOptions
 from timebell.notify.outbox import Outbox
 from timebell.notify.policies import Policies
 from timebell.notify.provider import Channel
@@ -57,7 +59,9 @@ class Notify:
         self._dissolver = Dissolver(bell)
         self._explainer = Explainer(bell)
 
-    async def tell(self, tx: Transaction, recipient: UUID, template: str, **options: Any) -> Told:
+    async def tell(
+        self, tx: Transaction, recipient: UUID, template: str, **options: Unpack[TellOptions]
+    ) -> Told:
         """One notification, due now unless `due_at` says otherwise. The options are those of `Tell`."""
         try:
             asked = Tell(recipient=recipient, template=template, **options)
@@ -102,7 +106,7 @@ class Notify:
         *,
         key: str,
         anchor: datetime | None = None,
-        **options: Any,
+        **options: Unpack[StepOptions],
     ) -> Step:
         """A step for `bell.set_agenda` or a schedule that tells it; the options are those of `Step`.
 
@@ -113,7 +117,7 @@ class Notify:
     async def steps(
         self,
         tx: Transaction,
-        asked: Sequence[tuple[Tell, Mapping[str, Any]]],
+        asked: Sequence[tuple[Tell, NamedStepOptions]],
         *,
         anchor: datetime | None = None,
     ) -> list[Step]:

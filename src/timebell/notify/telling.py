@@ -15,6 +15,7 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Cancelled, Enqueue, Step, Timebell, Transaction
 from timebell.kernel.enqueueing import encode_payload
 from timebell.kernel.models import check_id, check_name, check_whole
+from timebell.kernel.options import NamedStepOptions
 from timebell.kernel.transaction import check_transaction
 from timebell.notify.deciding import Facts, plan
 from timebell.notify.delivery_store import Columns, DeliveryStore
@@ -92,7 +93,7 @@ class Teller:
         return [Told(id=job.id, created=job.created) for job in enqueued]
 
     async def steps(
-        self, tx: Transaction, asked: Sequence[tuple[Tell, Mapping[str, Any]]], *, anchor: datetime | None
+        self, tx: Transaction, asked: Sequence[tuple[Tell, NamedStepOptions]], *, anchor: datetime | None
     ) -> list[Step]:
         """The steps of an agenda that tell these. With the anchor, quiet hours are seen coming."""
         if not asked:
@@ -201,7 +202,7 @@ def _intent(tell: Tell, template: Pinned) -> Intent:
     )
 
 
-def _bare_step(tell: Tell, step: Mapping[str, Any]) -> Step:
+def _bare_step(tell: Tell, step: NamedStepOptions) -> Step:
     if tell.due_at is not None or tell.key is not None or tell.subject is not None:
         raise InvalidInput("a step has its own key, instant and subject; leave those out", field="tell")
     check_tell(tell)

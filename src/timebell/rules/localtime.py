@@ -181,6 +181,11 @@ def aware(instant: datetime) -> datetime:
     return instant.replace(tzinfo=UTC)
 
 
+def show_instant(instant: datetime) -> str:
+    """As RFC 3339 writes it, in UTC."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def naive_utc(instant: datetime, field: str) -> datetime:
     """An instant as the rules hold it. One without an offset is refused by the name of its field."""
     if instant.tzinfo is None:

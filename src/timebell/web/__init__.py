@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from timebell.db.walls import walled_to
     from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
+    from timebell.rules.localtime import show_instant
     from timebell.web.bodies import read_bytes
     from timebell.web.calls import Call
     from timebell.web.fields import (
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
         SecretText,
         listed,
         read_local,
-        show_instant,
     )
     from timebell.web.pages import page
-    from timebell.web.problems import FieldError, Problem
+    from timebell.web.problems import FieldError, Problem, ProblemForm, in_field
     from timebell.web.routes import Answer, Route
     from timebell.web.secret_feeds import SecretFeed
     from timebell.web.surface import Surface
@@ -42,12 +42,14 @@ __all__ = [
     "Page",
     "PageQuery",
     "Problem",
+    "ProblemForm",
     "Route",
     "SecretFeed",
     "SecretText",
     "Surface",
     "decode_cursor",
     "encode_cursor",
+    "in_field",
     "listed",
     "page",
     "page_of",
@@ -60,6 +62,7 @@ __all__ = [
 _PLACES: Final = {
     "timebell.db.walls": ("walled_to",),
     "timebell.kernel.paging": ("Page", "decode_cursor", "encode_cursor", "page_of"),
+    "timebell.rules.localtime": ("show_instant",),
     "timebell.web.bodies": ("read_bytes",),
     "timebell.web.calls": ("Call",),
     "timebell.web.fields": (
@@ -73,10 +76,9 @@ _PLACES: Final = {
         "SecretText",
         "listed",
         "read_local",
-        "show_instant",
     ),
     "timebell.web.pages": ("page",),
-    "timebell.web.problems": ("FieldError", "Problem"),
+    "timebell.web.problems": ("FieldError", "Problem", "ProblemForm", "in_field"),
     "timebell.web.routes": ("Answer", "Route"),
     "timebell.web.secret_feeds": ("SecretFeed",),
     "timebell.web.surface": ("Surface",),

@@ -22,7 +22,7 @@ from timebell.logs import Logger
 from timebell.web.correlation import CORRELATION, correlation_of
 from timebell.web.openapi import documentation
 from timebell.web.operations import Operation
-from timebell.web.problems import Problem, problem_of, too_slow, unavailable
+from timebell.web.problems import Problem, too_slow, unavailable
 from timebell.web.refusals import refusal
 from timebell.web.routes import Route
 from timebell.web.surface import Surface
@@ -62,7 +62,7 @@ def _public(route: Route, surface: Surface) -> Endpoint:
             with within(surface.read_seconds) if route.method == "GET" else nullcontext():
                 response: Response = await route.run(surface, request)
         except TimebellError as error:
-            problem = problem_of(error, route.names)
+            problem = surface.problems.of(error, route.names)
             if problem is None:
                 raise
             return problem.response(request.state.correlation_id)

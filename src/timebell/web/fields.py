@@ -23,6 +23,7 @@ from pydantic import (
 from timebell.kernel.models import NAME_MAX
 from timebell.kernel.paging import PAGE_MAX, Page
 from timebell.rules.every import is_calendar_duration, read_duration
+from timebell.rules.localtime import show_instant
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)")
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?")
@@ -128,10 +129,6 @@ def show_duration(value: timedelta) -> str:
     parts = [(hours, "H"), (minutes, "M"), (f"{seconds.total_seconds():g}" if seconds else 0, "S")]
     text = "".join(f"{amount}{unit}" for amount, unit in parts if amount)
     return f"{'-' if value < timedelta(0) else ''}PT{text or '0S'}"
-
-
-def show_instant(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 Instant = Annotated[

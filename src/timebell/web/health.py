@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from timebell.config import Settings
 from timebell.engine import Engine
 from timebell.kernel.insights_records import Pulse
-from timebell.web.fields import show_instant
+from timebell.rules.localtime import show_instant
 
 
 def health_of(

@@ -17,11 +17,11 @@ from starlette.responses import Response
 
 from timebell.db.walls import walled_to, within
 from timebell.errors import TimebellError
+from timebell.rules.localtime import show_instant
 from timebell.web.access import Caller
 from timebell.web.bodies import check_json, media_type_of, read_bytes, read_text
 from timebell.web.calls import Call, etag_of
-from timebell.web.fields import show_instant
-from timebell.web.problems import FieldError, Problem, pointer_of, problem_of
+from timebell.web.problems import FieldError, Problem, pointer_of
 from timebell.web.refusals import refusal
 from timebell.web.replies import KeptReply, ReplyScope, check_key
 from timebell.web.routes import Answer, Route
@@ -75,7 +75,7 @@ class Operation:
                 else:
                     response = await self._change(request, call, given)
         except TimebellError as error:
-            problem = problem_of(error, route.names, self._asked)
+            problem = surface.problems.of(error, route.names, self._asked)
             if problem is None:
                 raise
             response = refusal(request.scope, problem, request.state.correlation_id)
@@ -156,7 +156,7 @@ class Operation:
             async with call.tx.all_or_nothing():
                 response = await self._effect(call, given)
         except TimebellError as error:
-            problem = problem_of(error, self._route.names, self._asked)
+            problem = self._surface.problems.of(error, self._route.names, self._asked)
             if problem is None or problem.status not in _KEPT_REFUSALS:
                 raise
             response = problem.response(call.correlation_id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from timebell.errors import (
+    ConfigurationError,
     DatabaseError,
     InvalidInput,
     KeyConflict,
@@ -23,6 +25,8 @@ from timebell.errors import (
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+
+    from timebell.kernel import App
 
 MEDIA_TYPE: Final = "application/problem+json"
 ERRORS_MAX: Final = 50
@@ -81,6 +85,65 @@ class Problem(TimebellError):
             media_type=MEDIA_TYPE,
             headers=self.headers,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemForm:
+    """How the errors of one class are told: with this status and code, and with what they say of themselves as the
+    detail. Of an error `errors` answers with the fields that are wrong, and `more` with the members that the code
+    brings."""
+
+    status: int
+    code: str
+    errors: Callable[[Any], Sequence[FieldError]] | None = None
+    more: Callable[[Any], Mapping[str, Any]] | None = None
+
+    def problem(self, error: TimebellError) -> Problem:
+        return Problem(
+            self.status,
+            self.code,
+            str(error),
+            errors=() if self.errors is None else self.errors(error),
+            more=None if self.more is None else self.more(error),
+        )
+
+
+def in_field(code: str) -> Callable[[InvalidInput], Sequence[FieldError]]:
+    """For errors that name the field that is wrong: it is told with this code, at its own place in the body."""
+
+    def errors(error: InvalidInput) -> Sequence[FieldError]:
+        assert error.field is not None, "the error names the field that is wrong"
+        message = str(error).removeprefix(f"{error.field}: ")
+        return [FieldError(pointer=pointer_of(error.field), code=code, message=message)]
+
+    return errors
+
+
+class Problems:
+    """Which problem an error is, with what the apps of a process that serves say of their own."""
+
+    def __init__(self, apps: Iterable[App]) -> None:
+        self._forms = {kind: form for app in apps for kind, form in forms_of(app).items()}
+
+    def of(
+        self, error: TimebellError, names: Mapping[str, str] | None = None, asked: Container[str] = ()
+    ) -> Problem | None:
+        """As `problem_of`; the form of the class itself goes before those of the classes that it is made of."""
+        form = next((self._forms[kind] for kind in type(error).__mro__ if kind in self._forms), None)
+        return problem_of(error, names, asked) if form is None else form.problem(error)
+
+
+def forms_of(app: App) -> Mapping[type[TimebellError], ProblemForm]:
+    """Those that the app has, or that its module of problems has."""
+    if not isinstance(app.problems, str):
+        forms: Mapping[type[TimebellError], ProblemForm] = app.problems
+        return forms
+    forms = getattr(importlib.import_module(app.problems), "PROBLEMS", {})
+    if not forms:
+        raise ConfigurationError(
+            f"app {app.name!r}: {app.problems} has no PROBLEMS; put a ProblemForm for each class of error there"
+        )
+    return forms
 
 
 # The first class that fits decides, so that the special ones stand before the general.

@@ -12,6 +12,7 @@ from timebell.kernel.insights import Insights
 from timebell.notify import Notify, Reporter
 from timebell.web.access import Access
 from timebell.web.keys import ApiKeys
+from timebell.web.problems import Problems
 from timebell.web.quotas import Quotas
 from timebell.web.rates import Rates
 from timebell.web.replies import Replies
@@ -45,6 +46,7 @@ class Surface:
     replies: Replies
     jobs: JobsTogether
     complaints: Complaints
+    problems: Problems
     streams: Streams
     stopping: asyncio.Event
     reporters: Mapping[str, Reporter] = field(default_factory=dict)
@@ -87,6 +89,7 @@ def surface_of(
         replies=Replies(bell.clock),
         jobs=JobsTogether(bell, quotas),
         complaints=complaints,
+        problems=Problems(bell.registry.apps),
         reporters=reporters or {},
         sandbox=sandbox,
         streams=Streams(bell, notify.inbox, access, stopping),

@@ -112,7 +112,7 @@ STAFFING = [
     ),
     Planted(
         name="staffing-any-key-is-the-operator",
-        file="apps/marketplace/staffing/access.py",
+        file="apps/marketplace/calls.py",
         old='call.actor is None and call.caller.scope == "admin"',
         new="call.actor is None",
         why="Whoever may write could do everything.",

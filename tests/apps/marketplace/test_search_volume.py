@@ -1,5 +1,5 @@
-"""A hundred thousand people whose five o'clock is the same instant. How many a second that is, `timebell bench digests`
-measures."""
+"""A hundred thousand people whose five o'clock is the same instant. How many a second that is,
+`make bench ARGS=digests` measures."""
 
 from __future__ import annotations
 

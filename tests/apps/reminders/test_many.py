@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.reminders.support import DAY, NOW, WEEK, Desk
 from timebell.apps.reminders import APP
-from timebell.config import Settings
+from timebell.config import Tuning
 from timebell.notify import notify_app
 from timebell.testing import ManualClock, harness
 
@@ -31,7 +31,7 @@ JOIN (
 ) j ON j.schedule_id = o.schedule_id::text
 GROUP BY 1, 2
 """
-BATCH = Settings().plan_batch
+BATCH = Tuning().plan_batch
 ROWS = "SELECT (SELECT count(*) FROM timebell.occurrences) AS occurrences, (SELECT count(*) FROM timebell.jobs) AS jobs"
 FRIDAY = datetime.fromisoformat("2026-03-06T17:00:00Z")
 FRIDAYS = [FRIDAY + number * WEEK for number in range(9) if FRIDAY + number * WEEK < NOW + 60 * DAY]

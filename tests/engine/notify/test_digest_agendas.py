@@ -12,7 +12,18 @@ from tests.engine.notify.stage import REMINDER, Stage, stage
 from tests.engine.support import Cluster, Owner
 from tests.store.notify.digest_support import as_run, close
 from timebell.kernel import AgendaDiff
-from timebell.notify import Digest, Notify, Report, Route, Tell, TemplateDraft, Text, Variable, notify_app
+from timebell.notify import (
+    Digest,
+    Notify,
+    Report,
+    Route,
+    Tell,
+    TellOptions,
+    TemplateDraft,
+    Text,
+    Variable,
+    notify_app,
+)
 from timebell.notify.digests import Digests
 from timebell.notify.intents import Intent
 from timebell.testing import RecordingProvider
@@ -202,7 +213,7 @@ async def test_what_runs_while_the_digest_closes_is_told_once_with_the_next(
 
     async def tell(title: str) -> UUID:
         async with node.bell.transaction() as tx:
-            options = {"context": {"title": title}, "channels": ["inbox"], "digest": DAILY}
+            options: TellOptions = {"context": {"title": title}, "channels": ["inbox"], "digest": DAILY}
             return (await notify.tell(tx, ana.id, REMINDER.key, **options)).id
 
     early = await tell("Rain")

@@ -55,6 +55,7 @@ APP = App(
     contexts=_mapped("CONTEXTS"),
     queues=[Queue(name=QUEUE), *_listed("QUEUES")],
     routes="timebell.apps.marketplace.routes",
+    problems="timebell.apps.marketplace.problems",
     commands="timebell.apps.marketplace.commands",
     refuses=dict.fromkeys(_mapped("HANDLERS"), _ours),
     on_prune=pruning.prune,

@@ -27,6 +27,7 @@ APP = App(
     guards={IS_ON: is_on},
     queues=[Queue(name=QUEUE), Queue(name=CALENDARS)],
     routes="timebell.apps.meetings.routes",
+    problems="timebell.apps.meetings.problems",
     on_declare=ship,
     on_erase=handlers.erase,
     on_export=handlers.export,

@@ -8,8 +8,7 @@ from uuid import UUID
 from timebell.apps.meetings.free_time import Block, Hours, check_hours
 from timebell.apps.meetings.store_availability import AvailabilityStore, block_of
 from timebell.errors import InvalidInput, NotFound
-from timebell.kernel import Ids, Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 
 # Three stretches of each weekday, and some weeks that are different.
 BLOCKS_MAX: Final = 100

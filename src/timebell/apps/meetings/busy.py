@@ -17,26 +17,13 @@ from uuid import UUID
 
 from timebell.apps.meetings.free_time import free_slots
 from timebell.apps.meetings.models import Meeting, Slot
+from timebell.apps.meetings.refusals import SlotConflict
 from timebell.apps.meetings.store_availability import AvailabilityStore, Hold, Taking
 from timebell.kernel import Timebell, Transaction
-from timebell.web import Problem
 
 RELEASE_HOLD: Final = "meetings.release_hold"
 NEXT_FREE: Final = 5
 _LOOK_AHEAD: Final = timedelta(days=28)
-
-
-class SlotConflict(Problem):
-    """409 `slot_conflict`: a participant is taken then. `next_free` are slots of the same length that suit all."""
-
-    def __init__(self, next_free: Sequence[Slot]) -> None:
-        super().__init__(
-            409,
-            "slot_conflict",
-            "slot: a participant is taken then; choose another, or reschedule to one of next_free",
-            more={"next_free": [_shown(slot) for slot in next_free]},
-        )
-        self.next_free = tuple(next_free)
 
 
 class Busy:
@@ -200,7 +187,3 @@ class Busy:
 
 def _for_meeting(meeting: Meeting, slot: Slot) -> Taking:
     return Taking(kind="meeting", meeting_id=meeting.id, slot=slot)
-
-
-def _shown(slot: Slot) -> dict[str, str]:
-    return {name: getattr(slot, name).isoformat().replace("+00:00", "Z") for name in ("start", "end")}

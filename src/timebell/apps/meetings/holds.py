@@ -16,8 +16,7 @@ from timebell.apps.meetings.refusals import not_possible, wrong_slot
 from timebell.apps.meetings.rules import refused_slot
 from timebell.apps.meetings.store import MeetingStore
 from timebell.apps.meetings.store_availability import AvailabilityStore, Hold, hold_of
-from timebell.kernel import Ids, Job, Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Ids, Job, Page, Timebell, Transaction, decode_cursor, page_of
 
 
 class Holds:

@@ -27,14 +27,14 @@ from timebell.apps.meetings.calendars import (
     stored_entries,
 )
 from timebell.apps.meetings.downloading import Unread, check_feed_url, download
+from timebell.apps.meetings.refusals import too_many_calendars
 from timebell.apps.meetings.store import MeetingStore
 from timebell.apps.meetings.store_calendars import CalendarStore, import_of
 from timebell.errors import InvalidInput, NotFound
-from timebell.kernel import Ids, ProcessorLimit, Timebell, Transaction
+from timebell.kernel import Ids, Page, ProcessorLimit, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
 from timebell.rules.calendar_busy import BusyTime, busy_time
 from timebell.rules.ics_reading import ReadCalendar, is_calendar, read_calendar
-from timebell.web import Page, Problem, decode_cursor, page_of
 
 READ_CALENDAR: Final = "meetings.read_calendar"
 # Whom somebody may be met by is seldom planned farther ahead.
@@ -157,9 +157,7 @@ class Imports:
         if not await self._store.insert_import(
             tx, id=id, user_id=person, name=name, url=url, most=IMPORTS_MAX
         ):
-            raise Problem(
-                409, "too_many_calendars", f"there are {IMPORTS_MAX} calendars already; take one away first"
-            )
+            raise too_many_calendars(IMPORTS_MAX)
         kind = "upload" if url is None else "feed"
         await self._bell.record(
             tx, "calendar.imported", {"kind": kind}, subject=import_subject(id), actor=actor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -11,7 +11,7 @@ from timebell.apps.meetings.guards import IS_ON
 from timebell.apps.meetings.models import Meeting, MeetingSettings, Slot
 from timebell.apps.meetings.rules import Plan, Reminder, lead_of
 from timebell.apps.meetings.templates import REMINDER
-from timebell.kernel import AgendaDiff
+from timebell.kernel import AgendaDiff, NamedStepOptions
 from timebell.notify import Route, Tell
 
 # Told in the inbox whatever happens, and besides as the person prefers.
@@ -19,7 +19,7 @@ ROUTE: Final = Route(first="preferred", also=("inbox",))
 # What comes so shortly before the start is of no use after quiet hours.
 _CANNOT_WAIT: Final = 60
 
-Asked = tuple[Tell, Mapping[str, Any]]
+Asked = tuple[Tell, NamedStepOptions]
 
 
 def notices(

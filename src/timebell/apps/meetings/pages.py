@@ -18,6 +18,7 @@ from starlette.responses import Response
 from timebell.apps.meetings.invitations import AnswerLink, AnswerLinks
 from timebell.apps.meetings.models import By, Meeting, Slot
 from timebell.apps.meetings.page_texts import PageTexts, shown_slot, texts_for
+from timebell.apps.meetings.refusals import MeetingRefused
 from timebell.apps.meetings.service import Meetings
 from timebell.apps.meetings.store import MeetingStore
 from timebell.kernel import Transaction
@@ -86,7 +87,9 @@ async def answer_proposal(surface: Surface, request: Request) -> Response:
         try:
             async with surface.bell.transaction(tenant=link.tenant) as tx:
                 moved = await _act(surface, tx, link, form, by)
-        except Problem as problem:
+        except (MeetingRefused, Problem) as error:
+            problem = surface.problems.of(error)
+            assert problem is not None, "the app says how it is told"
             async with surface.bell.transaction(tenant=link.tenant) as tx:
                 asked = await _read(surface, tx, link)
             return _refused(request, asked, problem)

@@ -7,8 +7,7 @@ from uuid import UUID
 from timebell.apps.meetings.models import Meeting, MeetingFilter, MeetingSettings, ReminderJob, StatusEvent
 from timebell.apps.meetings.refusals import no_meeting
 from timebell.apps.meetings.store import MeetingStore, event_of, meeting_of, reminder_of
-from timebell.kernel import Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Page, Timebell, Transaction, decode_cursor, page_of
 
 
 class Reading:

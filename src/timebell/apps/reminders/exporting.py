@@ -9,8 +9,7 @@ from uuid import UUID
 
 from timebell.apps.reminders.models import owner_of
 from timebell.apps.reminders.store import ReminderStore
-from timebell.kernel import Override, Schedule, Timebell, Transaction
-from timebell.web import encode_cursor
+from timebell.kernel import Override, Schedule, Timebell, Transaction, encode_cursor
 
 Line = Mapping[str, Any]
 

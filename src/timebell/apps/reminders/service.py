@@ -18,9 +18,8 @@ from timebell.apps.reminders.rules import context_of
 from timebell.apps.reminders.tasks import Tasks
 from timebell.apps.reminders.templates import TEMPLATE
 from timebell.errors import NotFound
-from timebell.kernel import Occurrence, Schedule, ScheduleChange, Step, Timebell, Transaction
+from timebell.kernel import Occurrence, Page, Schedule, ScheduleChange, Step, Timebell, Transaction
 from timebell.notify import Notify, Route, Tell
-from timebell.web import Page
 
 SILENCE: Final = "reminders.silence"
 # Told in the inbox whatever happens, and besides as the person prefers.

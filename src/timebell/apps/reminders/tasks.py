@@ -16,8 +16,7 @@ from timebell.apps.reminders.models import NewTask, Task, details_of, person_of
 from timebell.apps.reminders.rules import TaskChanges, Wanted, settle
 from timebell.apps.reminders.store import ReminderStore, task_of
 from timebell.errors import NotFound
-from timebell.kernel import Ids, Schedule, Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Ids, Page, Schedule, Timebell, Transaction, decode_cursor, page_of
 
 KEEP_TASKS: Final = "reminders.keep_tasks"
 # As many tasks of one schedule as are made ahead.

@@ -39,10 +39,9 @@ from timebell.errors import (
     TimebellError,
     UnknownTimezone,
 )
-from timebell.kernel import Ids, Step, Timebell, Transaction
+from timebell.kernel import Ids, Page, Step, Timebell, Transaction, decode_cursor, page_of
 from timebell.logs import Logger
 from timebell.rules.recurrence import occurrences
-from timebell.web import Page, decode_cursor, page_of
 
 log = Logger("timebell.scheduler")
 

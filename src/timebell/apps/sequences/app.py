@@ -53,6 +53,7 @@ APP = App(
     contexts={CONTEXT: context},
     queues=[Queue(name=QUEUE), Queue(name=BACKGROUND), Queue(name=MESSAGES)],
     routes="timebell.apps.sequences.routes",
+    problems="timebell.apps.sequences.problems",
     commands="timebell.apps.sequences.commands",
     on_erase=handlers.erase,
     on_export=handlers.export,

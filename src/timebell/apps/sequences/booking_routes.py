@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from timebell.apps.sequences.answers import (
+from timebell.apps.sequences.answer_bodies import (
     BookingRow,
     BookingSettingsRow,
     ChangedBookingRow,

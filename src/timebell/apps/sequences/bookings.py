@@ -223,7 +223,7 @@ class Bookings:
         for subject in subjects:
             for place, (id, _) in enumerate(subject.people):
                 if id not in there:
-                    raise unknown_contact("/contactId" if place == 0 else f"/contacts/{place - 1}", id)
+                    raise unknown_contact("contactId" if place == 0 else f"contacts/{place - 1}", id)
         return there
 
     async def _record(

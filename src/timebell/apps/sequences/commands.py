@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-from timebell.apps.sequences.answers import sequence_row
+from timebell.apps.sequences.answer_bodies import sequence_rows
 from timebell.apps.sequences.models import By, MessageSequence, NewSequence, SequenceChange
 from timebell.apps.sequences.reading import Reading
 from timebell.apps.sequences.service import SEQUENCES_MAX, Sequences
@@ -16,7 +16,6 @@ from timebell.apps.sequences.store import SequenceStore
 from timebell.errors import NotFound
 from timebell.kernel import Command, CommandAnswer, CommandArgument, CommandOption, Timebell, Transaction
 from timebell.notify import Notify, Template, TemplateDraft
-from timebell.web import listed
 
 # `kept` is the same as the set has it; `different` was changed by somebody, and was left.
 Outcome = Literal["written", "kept", "different", "replaced"]
@@ -153,7 +152,7 @@ async def list_them(bell: Timebell, *, limit: int, cursor: str | None, tenant: s
     ]
     if page.next_cursor is not None:
         lines.append(f"There are more: --cursor {page.next_cursor}")
-    return CommandAnswer(lines=lines or ["There are none."], value=listed(page, sequence_row))
+    return CommandAnswer(lines=lines or ["There are none."], value=sequence_rows(page))
 
 
 COMMANDS: Final = (

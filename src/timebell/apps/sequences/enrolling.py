@@ -39,7 +39,7 @@ from timebell.apps.sequences.rules import plan
 from timebell.apps.sequences.store import Row, SequenceStore
 from timebell.apps.sequences.terms import terms_of
 from timebell.errors import InvalidInput, NotFound, RevisionConflict
-from timebell.kernel import Agenda, AgendaDiff, Ids, Step, Timebell, Transaction
+from timebell.kernel import Agenda, AgendaDiff, Ids, NamedStepOptions, Step, Timebell, Transaction
 from timebell.notify import Notify, Recipient, Tell
 
 CHECK_IN: Final = "sequences.check_in"
@@ -280,7 +280,7 @@ class Enrolling:
         ]
 
     async def _steps(
-        self, tx: Transaction, asked: Sequence[tuple[Tell, Mapping[str, object]]]
+        self, tx: Transaction, asked: Sequence[tuple[Tell, NamedStepOptions]]
     ) -> list[Step | None]:
         """The steps that tell these; None where a template is missing by now, which is no reason to send nothing."""
         try:
@@ -319,10 +319,17 @@ def _tell(slip: Slip) -> Tell:
     )
 
 
-def _step_terms(id: UUID, slip: Slip) -> dict[str, object]:
+def _step_terms(id: UUID, slip: Slip) -> NamedStepOptions:
     """Owed once, however often its time moves; and what nobody knows the end of is not sent again."""
-    late = {"late": "grace", "grace": GRACE}
-    return {"key": str(id), "at": slip.due_at, "queue": MESSAGES, "once": True, "cut_off": "leave", **late}
+    return {
+        "key": str(id),
+        "at": slip.due_at,
+        "queue": MESSAGES,
+        "once": True,
+        "cut_off": "leave",
+        "late": "grace",
+        "grace": GRACE,
+    }
 
 
 def _by_itself(subject: Subject, settings: BookingSettings) -> list[Step]:

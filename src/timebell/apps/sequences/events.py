@@ -113,5 +113,5 @@ class Events:
         there = await self._enrolling.people(tx, [said])
         for place, (id, _) in enumerate(said.people):
             if id not in there:
-                raise unknown_contact(f"/facts/contacts/{place}", id)
+                raise unknown_contact(f"facts/contacts/{place}", id)
         return said, there

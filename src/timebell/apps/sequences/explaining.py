@@ -25,9 +25,8 @@ from timebell.apps.sequences.sentences import (
 from timebell.apps.sequences.store import SequenceStore
 from timebell.apps.sequences.terms import terms_of
 from timebell.errors import NotFound
-from timebell.kernel import Timebell, Transaction
+from timebell.kernel import Page, Timebell, Transaction
 from timebell.notify import Explanation, Notify
-from timebell.web import Page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from timebell.apps.sequences.store import Row, SequenceStore
 from timebell.apps.sequences.terms import terms_of
 from timebell.kernel import Job, Refused, Transaction
 from timebell.notify import Notify, Recipient
-from timebell.web import show_instant
+from timebell.rules.localtime import show_instant
 
 IS_WANTED: Final = "sequences.is_wanted"
 CONTEXT: Final = "sequences.context"

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from timebell.apps.sequences.answers import (
+from timebell.apps.sequences.answer_bodies import (
     CamelOutput,
 )
 from timebell.apps.sequences.bodies import (

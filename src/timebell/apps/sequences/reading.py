@@ -20,9 +20,8 @@ from timebell.apps.sequences.routing import channel_now
 from timebell.apps.sequences.rows import message_of, sequence_of, subject_of
 from timebell.apps.sequences.service import application_of
 from timebell.apps.sequences.store import Row, SequenceStore
-from timebell.kernel import Timebell, Transaction
+from timebell.kernel import Page, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
-from timebell.web import Page, decode_cursor, page_of
 
 _LOOK_MAX: Final = 2_000
 FUNNEL: Final = ("scheduled", "sent", "skipped", "failed", "cancelled")

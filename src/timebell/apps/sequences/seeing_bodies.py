@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from timebell.apps.sequences.answers import (
+from timebell.apps.sequences.answer_bodies import (
     CamelOutput,
     MessageRow,
     message_row,

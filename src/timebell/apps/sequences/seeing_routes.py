@@ -8,7 +8,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from timebell.apps.sequences.answers import message_row
+from timebell.apps.sequences.answer_bodies import message_row
 from timebell.apps.sequences.bookings import Bookings
 from timebell.apps.sequences.enrolling import Enrolling
 from timebell.apps.sequences.explaining import Explaining
@@ -132,8 +132,8 @@ async def _check_people(call: Call, tx: Transaction, question: Question, *, is_b
     there = await Enrolling(call.bell, call.notify).people(tx, [question.subject])
     for place, (id, _) in enumerate(question.subject.people):
         if id not in there and id not in question.invented:
-            further = f"/booking/contacts/{place - 1}" if place else "/booking/contactId"
-            raise unknown_contact(further if is_booking else f"/subject/contacts/{place}", id)
+            further = f"booking/contacts/{place - 1}" if place else "booking/contactId"
+            raise unknown_contact(further if is_booking else f"subject/contacts/{place}", id)
 
 
 _PREVIEW: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from timebell.apps.sequences.answers import (
+from timebell.apps.sequences.answer_bodies import (
     ApplicationRow,
     ChangedSequenceRow,
     Funnel,

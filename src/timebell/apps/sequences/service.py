@@ -22,7 +22,7 @@ from timebell.apps.sequences.models import (
     Subject,
     Terms,
 )
-from timebell.apps.sequences.refusals import no_sequence, too_many_sequences, unfit_templates
+from timebell.apps.sequences.refusals import UnfitTemplates, no_sequence, too_many_sequences
 from timebell.apps.sequences.rows import sequence_of
 from timebell.apps.sequences.rules import BOOKING_EVENTS, check_step
 from timebell.apps.sequences.store import Row, SequenceStore
@@ -30,7 +30,6 @@ from timebell.apps.sequences.terms import terms_columns
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Ids, Timebell, Transaction
 from timebell.notify import Notify, Template
-from timebell.web import FieldError
 
 APPLY: Final = "sequences.apply"
 SEQUENCES_MAX: Final = 500
@@ -221,13 +220,13 @@ class Sequences:
                 read[key] = await self._notify.templates.read(key, tenant=tx.tenant)
             except NotFound:
                 read[key] = None
-        errors = [
-            FieldError(pointer=f"/steps/{place}/templateId", code="template_unfit", message=message)
+        unfit = [
+            (place, message)
             for place, step in enumerate(terms.steps)
             for message in _unfit(step, read[step.template], is_booking=event in BOOKING_EVENTS)
         ]
-        if errors:
-            raise unfit_templates(errors)
+        if unfit:
+            raise UnfitTemplates(unfit)
 
     async def _record(self, tx: Transaction, name: str, id: UUID, by: By, data: Mapping[str, Any]) -> None:
         await self._bell.record(

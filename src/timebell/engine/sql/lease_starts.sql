@@ -1,5 +1,5 @@
--- The next free starts of a rate limit, each given away once, whoever asks. The arithmetic is that of
--- timebell.rules.rate.lease_starts, in microseconds, for the stretched spacing.
+-- The next free starts of a rate limit, each given away once, whoever asks: in whole microseconds, and the spacing is
+-- rounded up, so that a rate may be missed by a microsecond and is never exceeded.
 WITH locked AS (
     SELECT r.queue, greatest(r.next_free_at, '1970-01-01Z') AS next_free_at, q.rate_per_second, q.burst
     FROM timebell.queue_rates r JOIN timebell.queues q ON q.name = r.queue

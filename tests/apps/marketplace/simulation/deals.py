@@ -22,6 +22,7 @@ from timebell.apps.marketplace.disputes.service import DISPUTERS, Disputes
 from timebell.apps.marketplace.insurance.service import Policies
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.paying import Paying
+from timebell.apps.marketplace.problems import PROBLEMS
 from timebell.apps.marketplace.shifts.ending import Ending
 from timebell.apps.marketplace.shifts.service import VERIFIERS, WORKER, Shifts
 from timebell.apps.marketplace.staffing.checkout import Checkout
@@ -33,7 +34,6 @@ from timebell.apps.marketplace.staffing.workers import Workers
 from timebell.apps.marketplace.texts import ship
 from timebell.errors import TimebellError
 from timebell.kernel import Transaction
-from timebell.web import Problem
 
 Verb = Literal[
     "book",
@@ -172,14 +172,10 @@ class Dealer(Caller):
         try:
             async with self.process.bell.transaction() as tx:
                 made = await _VERBS[turn.verb](self, tx, turn)
-        except (
-            TimebellError,
-            Problem,
-            asyncpg.LockNotAvailableError,
-            asyncpg.DeadlockDetectedError,
-        ) as error:
-            code = str(getattr(error, "code", type(error).__name__))
-            return self._end(replace(turn, answered_at=self._now()), code)
+        except (TimebellError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
+            name = type(error).__name__
+            form = PROBLEMS.get(type(error)) if isinstance(error, TimebellError) else None
+            return self._end(replace(turn, answered_at=self._now()), name if form is None else form.code)
         except LOSSES:
             return self._end(turn, None)
         except asyncio.CancelledError:

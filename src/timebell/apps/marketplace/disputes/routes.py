@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.calls import by_caller
 from timebell.apps.marketplace.disputes.bodies import (
     DisputeInput,
     DisputeRow,
@@ -20,7 +21,6 @@ from timebell.apps.marketplace.disputes.refusals import CODES
 from timebell.apps.marketplace.disputes.resolving import Resolving
 from timebell.apps.marketplace.disputes.service import DISPUTERS, Disputes
 from timebell.apps.marketplace.shifts.service import VERIFIERS, Shifts
-from timebell.apps.marketplace.staffing.access import by_caller
 from timebell.apps.marketplace.staffing.refusals import CODES as STAFFING_CODES
 from timebell.web import Call, Listed, Route, listed
 

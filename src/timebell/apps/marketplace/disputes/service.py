@@ -30,8 +30,7 @@ from timebell.apps.marketplace.shifts.service import VERIFIERS, Held, Shifts
 from timebell.apps.marketplace.staffing.access import Access, Part
 from timebell.apps.marketplace.staffing.rules import may_become
 from timebell.apps.marketplace.staffing.service import Bookings
-from timebell.kernel import Ids, Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 
 TIME_OUT: Final = "marketplace.time_out_dispute"
 TIME_OUT_QUEUE: Final = "dispute-timeout"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from timebell.apps.marketplace.refusals import MarketplaceRefused
 from timebell.errors import NotFound
-from timebell.web import Problem
 
 # As the pages explain them that a refusal points to.
 CODES: Final = {
@@ -14,9 +14,13 @@ CODES: Final = {
 }
 
 
+class PolicyInactive(MarketplaceRefused):
+    """An insurance is not valid already."""
+
+
 def no_policy(id: UUID) -> NotFound:
     return NotFound(f"there is no insurance policy {id}")
 
 
-def not_active() -> Problem:
-    return Problem(409, "policy_inactive", "the insurance is not valid already; renew it to have it again")
+def not_active() -> PolicyInactive:
+    return PolicyInactive("the insurance is not valid already; renew it to have it again")

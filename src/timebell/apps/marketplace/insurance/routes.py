@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from timebell.apps.marketplace.calls import by_caller
 from timebell.apps.marketplace.insurance.bodies import (
     Invalidation,
     PoliciesQuery,
@@ -14,7 +15,6 @@ from timebell.apps.marketplace.insurance.bodies import (
 )
 from timebell.apps.marketplace.insurance.refusals import CODES
 from timebell.apps.marketplace.insurance.service import Policies
-from timebell.apps.marketplace.staffing.access import by_caller
 from timebell.apps.marketplace.staffing.refusals import CODES as STAFFING_CODES
 from timebell.web import Call, Listed, Route, listed
 

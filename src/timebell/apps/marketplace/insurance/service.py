@@ -14,13 +14,12 @@ from timebell.apps.marketplace.insurance.rules import utc_date
 from timebell.apps.marketplace.insurance.stopping import Stopping
 from timebell.apps.marketplace.insurance.store import PolicyStore, policy_of
 from timebell.apps.marketplace.models import SYSTEM, By
+from timebell.apps.marketplace.refusals import wrong_field
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.companies import Companies
-from timebell.apps.marketplace.staffing.refusals import wrong_field
 from timebell.apps.marketplace.staffing.store import StaffingStore
-from timebell.kernel import Ids, Step, Timebell, Transaction
+from timebell.kernel import Ids, Page, Step, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
-from timebell.web import Page, decode_cursor, page_of
 
 MONITOR: Final = "marketplace.monitor_insurance"
 POLICIES: Final = "marketplace_insurance_policies"

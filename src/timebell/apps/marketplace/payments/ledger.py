@@ -24,8 +24,7 @@ from timebell.apps.marketplace.payments.rules import (
 )
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.staffing.models import Booking
-from timebell.kernel import Ids, Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 
 _READ: Final = "marketplace.ledger"
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from timebell.apps.marketplace.calls import by_caller
 from timebell.apps.marketplace.payments.bodies import (
     EntryRow,
     LedgerQuery,
@@ -25,7 +26,7 @@ from timebell.apps.marketplace.payments.ledger_store import LedgerStore
 from timebell.apps.marketplace.payments.provider import Refused
 from timebell.apps.marketplace.payments.reports import Reports
 from timebell.apps.marketplace.payments.simulator_store import SimulatorStore
-from timebell.apps.marketplace.staffing.access import Access, by_caller
+from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.refusals import CODES
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.errors import ConfigurationError, NotFound, UnverifiedReport

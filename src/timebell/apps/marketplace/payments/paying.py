@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.checking import Checking
 from timebell.apps.marketplace.payments.cycles import Week, charge_job
 from timebell.apps.marketplace.payments.payment_store import TAKEN_OR_PENDING, PaymentStore
+from timebell.apps.marketplace.payments.refusals import (
+    CutoffPassed,
+    NothingDue,
+    PaymentContested,
+    PaymentPending,
+)
 from timebell.apps.marketplace.payments.weeks import WEDNESDAY, cutoff_of, local_date, monday_of
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.models import WEEKLY
 from timebell.apps.marketplace.staffing.refusals import wrong_status
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.kernel import Ids, Timebell, Transaction
-from timebell.web import Problem
-
-# As the pages explain them that a refusal points to.
-CODES: Final = {
-    "nothing_due": (
-        "Nothing of the week that comes is to be paid for: there is no work, it was paid for, or the booking is not "
-        "paid for by the week."
-    ),
-    "payment_pending": "A payment for that week is on its way. Wait for what becomes of it.",
-    "payment_contested": "Something about the booking is disputed. Payments go on when that is resolved.",
-    "cutoff_passed": (
-        "The week that comes could be paid for until the end of Wednesday, by the project's clock. Nothing is accepted "
-        "for it any more."
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,25 +56,20 @@ class Paying:
         if booking.status != "Active":
             raise wrong_status("pay for", booking.status)
         if booking.payment_type != WEEKLY:
-            raise Problem(
-                409, "nothing_due", f"a booking with {booking.payment_type} is not paid by the week"
-            )
+            raise NothingDue(f"a booking with {booking.payment_type} is not paid by the week")
         if await self._checking.is_contested(tx, booking):
-            raise Problem(
-                409, "payment_contested", "something is disputed; payments go on when it is resolved"
-            )
+            raise PaymentContested("something is disputed; payments go on when it is resolved")
         now = await self._checking.now(tx)
         today = local_date(now, booking.timezone)
         cutoff = cutoff_of(today, booking.timezone)
         if now >= cutoff:
-            detail = f"the week that comes could be paid for until {cutoff.isoformat()}"
-            raise Problem(409, "cutoff_passed", detail)
+            raise CutoffPassed(f"the week that comes could be paid for until {cutoff.isoformat()}")
         week = Week.of("payments", booking.timezone, monday_of(today) + timedelta(days=WEDNESDAY))
         payments = await self._store.list_payments_of_period(
             tx, booking_id=booking.id, period_start=week.period.start
         )
         if any(payment.status == "Pending" for payment in payments):
-            raise Problem(409, "payment_pending", "a payment for that week is on its way; wait for its end")
+            raise PaymentPending("a payment for that week is on its way; wait for its end")
         lines = await self._store.list_chargeable(
             tx,
             booking_id=booking.id,
@@ -93,7 +78,7 @@ class Paying:
             counted=TAKEN_OR_PENDING,
         )
         if not lines or any(payment.status == "Succeeded" for payment in payments):
-            raise Problem(409, "nothing_due", "nothing of the week that comes is to be paid for")
+            raise NothingDue("nothing of the week that comes is to be paid for")
         attempt = max((payment.attempt for payment in payments), default=0) + 1
         correlation_id = by.correlation_id or str(self._ids.new())
         key = f"{booking.id}:{week.period.start.date().isoformat()}:{attempt}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from timebell.apps.marketplace.payments.paying import CODES, Paying
-from timebell.apps.marketplace.staffing.access import by_caller
+from timebell.apps.marketplace.calls import by_caller
+from timebell.apps.marketplace.payments.paying import Paying
+from timebell.apps.marketplace.payments.refusals import CODES
 from timebell.web import Answer, Call, Instant, Output, Route
 
 

@@ -17,9 +17,8 @@ from timebell.apps.marketplace.searches.rules import SEARCHES_MAX, keys_of
 from timebell.apps.marketplace.searches.store import SearchStore, search_of
 from timebell.apps.marketplace.staffing.bodies import Criteria
 from timebell.errors import NotFound
-from timebell.kernel import Ids, Timebell, Transaction
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
-from timebell.web import Page, decode_cursor, page_of
 
 _TERMS = ("instant", "digest", "send_empty_digest", "is_active")
 

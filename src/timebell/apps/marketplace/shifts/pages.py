@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from timebell.apps.marketplace.models import By
+from timebell.apps.marketplace.refusals import MarketplaceRefused
 from timebell.apps.marketplace.shifts.links import TimesheetLink, TimesheetLinks
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.service import VERIFIERS, Shifts
@@ -80,7 +81,9 @@ async def verify_timesheet(surface: Surface, request: Request) -> Response:
                 shift = await shifts.verify(tx, held, by=by)
         except NotFound:
             return _broken(request)
-        except Problem as problem:
+        except MarketplaceRefused as error:
+            problem = surface.problems.of(error)
+            assert problem is not None, "the app says how it is told"
             return await _refused(surface, request, link, problem)
     return _shown(_Sheet(booking=sheet.booking, shift=shift, worker=sheet.worker, now=sheet.now))
 

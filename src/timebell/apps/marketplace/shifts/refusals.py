@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from timebell.apps.marketplace.refusals import MarketplaceRefused
 from timebell.apps.marketplace.shifts.models import ShiftStatus
 from timebell.apps.marketplace.staffing.rules import ClockInRefusal
 from timebell.errors import NotFound
-from timebell.web import FieldError, Problem
 
 # As the pages explain them that a refusal points to.
 CODES: Final = {
@@ -22,20 +22,29 @@ CODES: Final = {
 }
 
 
+class WrongTimeLogStatus(MarketplaceRefused):
+    """A time log is in a state that this does not lead out of."""
+
+    def __init__(self, message: str, status: ShiftStatus) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ClockInRefused(MarketplaceRefused):
+    """Nobody may clock in to a shift for now; `reason` says why."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 def no_time_log(id: UUID) -> NotFound:
     return NotFound(f"there is no time log {id}")
 
 
-def not_possible(action: str, status: ShiftStatus) -> Problem:
-    detail = f"you cannot {action} a time log that is {status}; read it again"
-    return Problem(409, "time_log_status", detail, more={"time_log_status": status})
+def not_possible(action: str, status: ShiftStatus) -> WrongTimeLogStatus:
+    return WrongTimeLogStatus(f"you cannot {action} a time log that is {status}; read it again", status)
 
 
-def clock_in_refused(refused: ClockInRefusal, why: str) -> Problem:
-    reason = "insurance" if refused == "booking_suspended" else refused
-    return Problem(409, "clock_in_refused", why, more={"reason": reason})
-
-
-def wrong_field(field: str, message: str) -> Problem:
-    error = FieldError(pointer=f"/{field}", code="invalid", message=message)
-    return Problem(422, "invalid_input", f"{field}: {message}", errors=[error])
+def clock_in_refused(refused: ClockInRefusal, why: str) -> ClockInRefused:
+    return ClockInRefused(why, "insurance" if refused == "booking_suspended" else refused)

@@ -15,6 +15,7 @@ from uuid import UUID
 from timebell.apps.marketplace.insurance.stop_store import StopStore
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.payouts import Payouts
+from timebell.apps.marketplace.refusals import wrong_field
 from timebell.apps.marketplace.shifts.guards import IS_AUTO_APPROVED
 from timebell.apps.marketplace.shifts.models import Shift, ShiftStatus
 from timebell.apps.marketplace.shifts.owing import Owing
@@ -22,7 +23,6 @@ from timebell.apps.marketplace.shifts.refusals import (
     clock_in_refused,
     no_time_log,
     not_possible,
-    wrong_field,
 )
 from timebell.apps.marketplace.shifts.rules import (
     APPROVED_AFTER,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from timebell.apps.marketplace.shifts.bodies import EditInput, EndInput
+from timebell.apps.marketplace.calls import by_caller
+from timebell.apps.marketplace.shifts.bodies import EditInput, EndInput, TimeLogRow
 from timebell.apps.marketplace.shifts.links import PATH
 from timebell.apps.marketplace.shifts.models import Shift
 from timebell.apps.marketplace.shifts.pages import show_timesheet, verify_timesheet
 from timebell.apps.marketplace.shifts.refusals import CODES
-from timebell.apps.marketplace.shifts.rows import TimeLogRow
 from timebell.apps.marketplace.shifts.service import VERIFIERS, WORKER, Held, Shifts
-from timebell.apps.marketplace.staffing.access import Part, by_caller
+from timebell.apps.marketplace.staffing.access import Part
 from timebell.apps.marketplace.staffing.refusals import CODES as STAFFING_CODES
 from timebell.web import Answer, Call, Route
 

@@ -11,26 +11,16 @@ from timebell.apps.marketplace.staffing.models import Booking, Role
 from timebell.apps.marketplace.staffing.refusals import (
     no_booking,
     no_company,
-    nobody_acts,
     not_allowed,
     only_operator,
 )
 from timebell.kernel import Timebell, Transaction
-from timebell.web import Call
 
 # What somebody is to one booking. `supervisor` and `worker` are those of this booking; `member` is any other with a
 # role in one of the two companies, who only sees it.
 Part = Literal[
     "borrower_admin", "borrower_manager", "lender_admin", "lender_manager", "supervisor", "worker", "member"
 ]
-
-
-def by_caller(call: Call) -> By:
-    """Whoever has an admin key and acts for nobody is the operator. Everybody else has to say who acts."""
-    is_operator = call.actor is None and call.caller.scope == "admin"
-    if call.actor is None and not is_operator:
-        raise nobody_acts()
-    return By(person=call.actor, name=call.by, is_operator=is_operator, correlation_id=call.correlation_id)
 
 
 def check_operator(by: By) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.calls import by_caller
+from timebell.apps.marketplace.shifts.bodies import TimeLogRow
 from timebell.apps.marketplace.shifts.ending import Ending
-from timebell.apps.marketplace.shifts.rows import TimeLogRow
 from timebell.apps.marketplace.shifts.store import ShiftStore, shift_of
-from timebell.apps.marketplace.staffing.access import Access, Part, by_caller
+from timebell.apps.marketplace.staffing.access import Access, Part
 from timebell.apps.marketplace.staffing.booking_bodies import (
     BookingCancellation,
     BookingInput,

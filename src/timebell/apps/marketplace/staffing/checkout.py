@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
 
 from timebell.apps.marketplace.insurance.rules import utc_date
 from timebell.apps.marketplace.insurance.store import PolicyStore
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.cycles import Cycles
 from timebell.apps.marketplace.payments.weeks import first_instant, funded_until_first
+from timebell.apps.marketplace.refusals import unknown_reference, wrong_field
 from timebell.apps.marketplace.shifts.store import PlannedShift, ShiftStore
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.booking_store import BookingStore
 from timebell.apps.marketplace.staffing.models import Booking, NewBooking, Project, Role, Worker
-from timebell.apps.marketplace.staffing.refusals import not_insured, worker_unavailable, wrong_field
+from timebell.apps.marketplace.staffing.refusals import not_insured, worker_unavailable
 from timebell.apps.marketplace.staffing.rules import BOOKING_DAYS_MAX, shift_refusal
 from timebell.apps.marketplace.staffing.service import Bookings
 from timebell.apps.marketplace.staffing.store import StaffingStore
@@ -86,7 +86,7 @@ class Checkout:
             by.is_operator or bool(await self._access.roles_in(tx, project.company_id, by))
         )
         if project is None or not is_known:
-            raise _unknown("project_id", new.project_id, "project")
+            raise unknown_reference("project_id", "project", new.project_id)
         await self._access.check_company(tx, project.company_id, by, *_BORROWERS)
         return project
 
@@ -107,15 +107,15 @@ class Checkout:
         is erased."""
         worker = await self._store.read_worker(tx, id=new.worker_id)
         if worker is None:
-            raise _unknown("worker_id", new.worker_id, "worker")
+            raise unknown_reference("worker_id", "worker", new.worker_id)
         if worker.company_id != new.lender_company_id:
             message = f"the worker {worker.id} is not lent by {new.lender_company_id}; give their company"
             raise wrong_field("lender_company_id", message)
         names = await self._notify.recipients.names(tx, [new.supervisor_id, worker.recipient_id])
         if new.supervisor_id not in names:
-            raise _unknown("supervisor_id", new.supervisor_id, "recipient")
+            raise unknown_reference("supervisor_id", "recipient", new.supervisor_id)
         if worker.recipient_id not in names:
-            raise _unknown("worker_id", new.worker_id, "worker")
+            raise unknown_reference("worker_id", "worker", new.worker_id)
         await self._store.lock_worker(tx, id=worker.id)
         locked = await self._store.read_worker(tx, id=worker.id)
         assert locked is not None, "nobody deletes workers"
@@ -127,7 +127,7 @@ class Checkout:
         refused = shift_refusal(new.shifts, [wall.date() for wall in walls], new.start_date, new.end_date)
         if refused is not None:
             number, message = refused
-            raise wrong_field(f"shifts/{number}", message)
+            raise wrong_field(f"shifts.{number}", message)
         return [
             PlannedShift(
                 id=self._ids.new(),
@@ -152,7 +152,3 @@ def _end(new: NewBooking, timezone: str) -> datetime:
     """The worker is taken up to the end of the last day, or of a night shift that goes beyond it."""
     ends = [shift.end for shift in new.shifts if shift.end is not None]
     return max([first_instant(new.end_date + _DAY, timezone), *ends])
-
-
-def _unknown(field: str, id: UUID, what: str) -> Exception:
-    return wrong_field(field, f"there is no {what} {id}; add it first", "not_found")

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from timebell.apps.marketplace.models import By
 from timebell.apps.marketplace.payments.cycles import Cycles
+from timebell.apps.marketplace.refusals import unknown_reference, wrong_field
 from timebell.apps.marketplace.staffing.access import Access, check_operator
 from timebell.apps.marketplace.staffing.models import Company, CompanyType, Member, Project, Role
 from timebell.apps.marketplace.staffing.refusals import (
@@ -16,14 +17,12 @@ from timebell.apps.marketplace.staffing.refusals import (
     no_member,
     no_project,
     too_many_members,
-    wrong_field,
 )
 from timebell.apps.marketplace.staffing.rules import ROLES_OF
 from timebell.apps.marketplace.staffing.store import StaffingStore, company_of, member_of, project_of
-from timebell.kernel import Ids, Timebell, Transaction
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
 from timebell.rules.localtime import zone
-from timebell.web import Page, decode_cursor, page_of
 
 # So many roles there are in one company, at most.
 MEMBERS_MAX: Final = 500
@@ -87,9 +86,7 @@ class Companies:
             fitting = ", ".join(sorted(ROLES_OF[company.type]))
             raise wrong_field("role", f"a {company.type} has no {role}; give one of {fitting}")
         if not await self._notify.recipients.names(tx, [recipient_id]):
-            raise wrong_field(
-                "recipient_id", f"there is no recipient {recipient_id}; add it first", "not_found"
-            )
+            raise unknown_reference("recipient_id", "recipient", recipient_id)
         if await self._store.insert_member(tx, company_id=id, recipient_id=recipient_id, role=role):
             if await self._store.count_members(tx, company_id=id, limit=MEMBERS_MAX + 1) > MEMBERS_MAX:
                 raise too_many_members(MEMBERS_MAX)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from timebell.apps.marketplace.staffing.access import by_caller
+from timebell.apps.marketplace.calls import by_caller
 from timebell.apps.marketplace.staffing.bodies import (
     CompanyChange,
     CompanyInput,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
+from timebell.apps.marketplace.refusals import MarketplaceRefused
 from timebell.apps.marketplace.staffing.models import BookingStatus
 from timebell.errors import NotFound
-from timebell.web import FieldError, Problem
 
 # As the pages explain them that a refusal points to.
 CODES: Final = {
@@ -31,6 +31,38 @@ CODES: Final = {
 }
 
 
+class NotAllowed(MarketplaceRefused):
+    """Whoever acts has no role that may do this."""
+
+
+class WorkerUnavailable(MarketplaceRefused):
+    """A worker is booked on one of these days already."""
+
+
+class NotInsured(MarketplaceRefused):
+    """A company has no insurance that is valid. `wanting` are the fields that name one, each with what is missing."""
+
+    def __init__(self, wanting: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{field}: {message}" for field, message in wanting))
+        self.wanting = tuple(wanting)
+
+
+class TooManyMembers(MarketplaceRefused):
+    """A company has as many members as one may have."""
+
+
+class WorkerExists(MarketplaceRefused):
+    """The recipient is a worker already."""
+
+
+class WrongBookingStatus(MarketplaceRefused):
+    """A booking is in a status that this does not lead out of."""
+
+    def __init__(self, message: str, status: BookingStatus) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def no_company(id: UUID) -> NotFound:
     return NotFound(f"there is no company {id}")
 
@@ -51,54 +83,43 @@ def no_booking(id: UUID) -> NotFound:
     return NotFound(f"there is no booking {id}")
 
 
-def not_allowed(needed: Iterable[str]) -> Problem:
+def not_allowed(needed: Iterable[str]) -> NotAllowed:
     roles = [role.replace("_", " ") for role in needed]
     said = " or ".join(filter(None, [", ".join(roles[:-1]), *roles[-1:]]))
-    return Problem(403, "not_allowed", f"only the {said} may do this; act as one, or use an admin key")
+    return NotAllowed(f"only the {said} may do this; act as one, or use an admin key")
 
 
-def only_operator() -> Problem:
-    return Problem(403, "not_allowed", "only an admin key may do this, without the header Timebell-Actor")
+def only_operator() -> NotAllowed:
+    return NotAllowed("only an admin key may do this, without the header Timebell-Actor")
 
 
-def nobody_acts() -> Problem:
-    detail = "name the recipient who acts in the header Timebell-Actor, or use an admin key"
-    return Problem(403, "not_allowed", detail)
+def nobody_acts() -> NotAllowed:
+    return NotAllowed("name the recipient who acts in the header Timebell-Actor, or use an admin key")
 
 
-def worker_unavailable(worker: UUID) -> Problem:
-    detail = f"the worker {worker} is booked on one of these days; choose other days or somebody else"
-    return Problem(409, "worker_unavailable", detail)
+def worker_unavailable(worker: UUID) -> WorkerUnavailable:
+    return WorkerUnavailable(
+        f"the worker {worker} is booked on one of these days; choose other days or somebody else"
+    )
 
 
-def not_insured(wanting: Sequence[tuple[str, UUID, str]]) -> Problem:
+def not_insured(wanting: Sequence[tuple[str, UUID, str]]) -> NotInsured:
     """`wanting` are the fields by which the order names a company, and the types of which that one has none."""
-    errors = [
-        FieldError(
-            pointer=f"/{field}",
-            code="insurance_invalid",
-            message=f"the company {company} has no insurance {type} that is valid; renew it or add another",
-        )
-        for field, company, type in wanting
-    ]
-    detail = "; ".join(f"{error.pointer[1:]}: {error.message}" for error in errors)
-    return Problem(409, "insurance_invalid", detail, errors=errors)
+    return NotInsured(
+        [
+            (field, f"the company {company} has no insurance {type} that is valid; renew it or add another")
+            for field, company, type in wanting
+        ]
+    )
 
 
-def too_many_members(most: int) -> Problem:
-    return Problem(409, "too_many_members", f"a company has at most {most} members; remove one first")
+def too_many_members(most: int) -> TooManyMembers:
+    return TooManyMembers(f"a company has at most {most} members; remove one first")
 
 
-def worker_exists(recipient: UUID) -> Problem:
-    return Problem(409, "worker_exists", f"the recipient {recipient} is a worker already; change that one")
+def worker_exists(recipient: UUID) -> WorkerExists:
+    return WorkerExists(f"the recipient {recipient} is a worker already; change that one")
 
 
-def wrong_status(action: str, status: BookingStatus) -> Problem:
-    detail = f"you cannot {action} a booking that is {status}; read it again"
-    return Problem(409, "booking_status", detail, more={"booking_status": status})
-
-
-def wrong_field(field: str, message: str, code: str = "invalid") -> Problem:
-    """`field` is where it stands in the body, such as `shifts/0`."""
-    error = FieldError(pointer=f"/{field}", code=code, message=message)
-    return Problem(422, "invalid_input", f"{field.replace('/', '.')}: {message}", errors=[error])
+def wrong_status(action: str, status: BookingStatus) -> WrongBookingStatus:
+    return WrongBookingStatus(f"you cannot {action} a booking that is {status}; read it again", status)

@@ -12,8 +12,7 @@ from timebell.apps.marketplace.staffing.booking_store import BookingStore, booki
 from timebell.apps.marketplace.staffing.models import Booking, BookingFilter, BookingStatus, People
 from timebell.apps.marketplace.staffing.refusals import no_booking, wrong_status
 from timebell.apps.marketplace.staffing.rules import may_become
-from timebell.kernel import Timebell, Transaction
-from timebell.web import Page, decode_cursor, page_of
+from timebell.kernel import Page, Timebell, Transaction, decode_cursor, page_of
 
 # What a transition is called in the audit trail, by where it leads.
 _EVENTS: Final[Mapping[BookingStatus, str]] = {

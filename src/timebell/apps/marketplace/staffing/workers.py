@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from timebell.apps.marketplace.models import MATCH_SEARCHES, By
+from timebell.apps.marketplace.refusals import unknown_reference, wrong_field
 from timebell.apps.marketplace.staffing.access import Access
 from timebell.apps.marketplace.staffing.companies import Companies
 from timebell.apps.marketplace.staffing.models import Role, Worker, WorkerFilter
@@ -15,12 +16,10 @@ from timebell.apps.marketplace.staffing.refusals import (
     no_worker,
     not_allowed,
     worker_exists,
-    wrong_field,
 )
 from timebell.apps.marketplace.staffing.store import StaffingStore, worker_of
-from timebell.kernel import Ids, Timebell, Transaction
+from timebell.kernel import Ids, Page, Timebell, Transaction, decode_cursor, page_of
 from timebell.notify import Notify
-from timebell.web import Page, decode_cursor, page_of
 
 _LEADERS: Final[tuple[Role, ...]] = ("lender_admin", "lender_manager")
 
@@ -45,9 +44,7 @@ class Workers:
         if company.type != "lender":
             raise wrong_field("company_id", f"{company_id} borrows workers; give a company that lends them")
         if not await self._notify.recipients.names(tx, [recipient_id]):
-            raise wrong_field(
-                "recipient_id", f"there is no recipient {recipient_id}; add it first", "not_found"
-            )
+            raise unknown_reference("recipient_id", "recipient", recipient_id)
         id = self._ids.new()
         if not await self._store.insert_worker(
             tx, id=id, company_id=company_id, recipient_id=recipient_id, **columns

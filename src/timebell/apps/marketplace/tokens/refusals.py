@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.refusals import MarketplaceRefused
 from timebell.errors import NotFound
-from timebell.web import Problem
 
 CODES: Final = {
     "magic_link_used": "The link was used before, and is good once. Issue another.",
@@ -13,13 +13,21 @@ CODES: Final = {
 }
 
 
+class MagicLinkUsed(MarketplaceRefused):
+    """A link was used before, and is good once."""
+
+
+class MagicLinkExpired(MarketplaceRefused):
+    """A link is too old to be of use."""
+
+
 def no_link() -> NotFound:
     return NotFound("this tenant has issued no such link; issue another")
 
 
-def link_used() -> Problem:
-    return Problem(409, "magic_link_used", "the link was used before; issue another")
+def link_used() -> MagicLinkUsed:
+    return MagicLinkUsed("the link was used before; issue another")
 
 
-def link_expired() -> Problem:
-    return Problem(410, "magic_link_expired", "the link is too old; issue another")
+def link_expired() -> MagicLinkExpired:
+    return MagicLinkExpired("the link is too old; issue another")

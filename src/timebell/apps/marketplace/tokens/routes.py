@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from timebell.apps.marketplace.calls import by_caller
 from timebell.apps.marketplace.models import By
-from timebell.apps.marketplace.staffing.access import by_caller
 from timebell.apps.marketplace.staffing.refusals import CODES as STAFFING_CODES
 from timebell.apps.marketplace.tokens.bodies import MagicLinkInput, MagicLinkRow, RedeemedRow, RedeemInput
 from timebell.apps.marketplace.tokens.refusals import CODES

@@ -26,7 +26,7 @@ RECURRENCES = (
     "every PT15M",
     "cron 30 9 * * 1-5",
 )
-STARTS = tuple(datetime(year, 1, 5, 9, 30) for year in (1970, 2000, 2025))  # noqa: DTZ001
+STARTS = tuple(datetime(year, 1, 5, 9, 30) for year in (1970, 2000, 2025))
 TIMEZONES = (
     "Europe/Berlin",
     "America/New_York",

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import orjson
 
+from bench.ours.http_load import Request, send_all
 from timebell.bench.cost import Cost, Meter
 from timebell.bench.ground import Ground
-from timebell.bench.http_load import Request, send_all
 from timebell.errors import TimebellError
 
 # Followed by the port.
@@ -98,7 +98,7 @@ async def _answers(process: asyncio.subprocess.Process, url: str) -> None:
 
 def _is_well(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310  (an address of this machine)
+        with urllib.request.urlopen(url, timeout=5) as reply:
             return bool(reply.status == 200)
     except OSError:
         return False

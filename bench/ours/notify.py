@@ -10,9 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
+from bench.ours.raw_notify import RawDeliveries
 from timebell.bench.cost import Cost, Meter, beside_raw, peak_memory_mb
 from timebell.bench.ground import CHUNK, WARM_UP_JOBS, Ground, close, throwaway
-from timebell.bench.raw_notify import RawDeliveries
 from timebell.engine import Engine
 from timebell.kernel import Timebell
 from timebell.notify import Notify, Tell, TemplateDraft, Text, Variable, notify_app

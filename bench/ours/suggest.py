@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import httpx2
 
+from bench.ours.http_load import send_all
+from bench.ours.serving import OURS, measured, post, server, settings_of
 from timebell.bench.bars import beside_bars
 from timebell.bench.ground import throwaway
-from timebell.bench.http_load import send_all
-from timebell.bench.serving import OURS, measured, post, server, settings_of
 from timebell.errors import TimebellError
 from timebell.loading import load_apps
 

@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from bench.ours.http_load import send_all
+from bench.ours.serving import OURS, measured, post, server, settings_of
 from timebell.bench.bars import beside_bars
 from timebell.bench.cost import Cost, mean_of
 from timebell.bench.ground import NO_OPS, PAYLOAD, Ground, throwaway
-from timebell.bench.http_load import send_all
-from timebell.bench.serving import OURS, measured, post, server, settings_of
 
 # What the server that is measured loads, by the name of this module.
 APP: Final = NO_OPS
 BULK: Final = 100
 _BULK_CONNECTIONS: Final = 8
-_PLAIN: Final = (sys.executable, "-m", "timebell.bench.http_plain")
+_PLAIN: Final = (sys.executable, "-m", "bench.ours.http_plain")
 _WARM_UP: Final = 500
 # Due far ahead, so that nobody would pay it meanwhile.
 _JOB: Final = {"kind": "bench.plain", "payload": PAYLOAD, "delay": "P365D"}

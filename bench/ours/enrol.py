@@ -15,10 +15,10 @@ from uuid import UUID
 
 import asyncpg
 
+from bench.ours.raw_enrol import raw_enrol
 from timebell.bench.bars import beside_bars
 from timebell.bench.cost import Cost, Meter, beside_raw
 from timebell.bench.ground import Ground, close, throwaway
-from timebell.bench.raw_enrol import raw_enrol
 from timebell.kernel import Timebell
 from timebell.loading import load_apps
 from timebell.notify import Notify, TemplateDraft, Text, Variable, notify_app

@@ -23,7 +23,8 @@ from timebell.apps.sequences.models import (
     booking_id,
 )
 from timebell.apps.sequences.terms import conditions_json, step_json
-from timebell.web import Instant, Output, show_instant
+from timebell.kernel import Page
+from timebell.web import Instant, Output, listed, show_instant
 
 
 class CamelOutput(Output):
@@ -183,6 +184,10 @@ def sequence_row(sequence: MessageSequence) -> dict[str, Any]:
         "createdAt": show_instant(sequence.created_at),
         "updatedAt": show_instant(sequence.updated_at),
     }
+
+
+def sequence_rows(page: Page[MessageSequence]) -> dict[str, Any]:
+    return listed(page, sequence_row)
 
 
 def application_row(application: Application) -> dict[str, Any]:

@@ -12,9 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from timebell.bench.bars import beside_bars
-from timebell.bench.cost import Cost, Meter
-from timebell.bench.digests_ground import (
+from bench.ours.digests_ground import (
     APPS,
     COMPOSED,
     ENQUEUE,
@@ -23,6 +21,8 @@ from timebell.bench.digests_ground import (
     add_people,
     add_workers,
 )
+from timebell.bench.bars import beside_bars
+from timebell.bench.cost import Cost, Meter
 from timebell.bench.ground import Ground, close, throwaway
 from timebell.bench.late import percentile
 from timebell.engine import Engine

@@ -1,0 +1,1 @@
+"""The benches of Timebell alone: what each measures, beside the same by hand."""
