@@ -168,7 +168,7 @@ async def test_of_two_that_plan_side_by_side_neither_waits_for_the_other(
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
     await node.engine.planner.tick()
-    hold = node.stage.hold("before", "finish_plan")
+    hold = node.stage.hold("before", "settle_schedules")
     ticking = asyncio.ensure_future(node.engine.planner.tick())
     await hold.reached.wait()
     for _ in range(1_000):
@@ -200,7 +200,7 @@ async def test_a_planner_that_dies_leaves_nothing_half_planned(cluster: Cluster,
     one = await cluster.node([app])
     made = await schedule(one.bell, recurrence="FREQ=DAILY", start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
-    hold = one.stage.hold("before", "finish_plan")
+    hold = one.stage.hold("before", "settle_schedules")
     await one.run_until(hold)
     await cluster.kill(one)
     assert await occurrences(owner) == []

@@ -22,8 +22,9 @@ from timebell.kernel.schedule_models import (
     ScheduleTerms,
     checked_local,
 )
-from timebell.kernel.schedule_planning import OVER, Before, Edit, PlanWriter
+from timebell.kernel.schedule_planning import OVER, PlanWriter
 from timebell.kernel.schedule_reading import ScheduleReader, no_schedule
+from timebell.kernel.schedule_replanning import Before, Edit, Replanner
 from timebell.kernel.schedule_rows import facts_of, override_of, schedule_of, terms_columns, terms_of
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedule_terms import (
@@ -80,7 +81,8 @@ class Schedules(ScheduleReader):
         self._events = store
         self._ids = ids
         self._settings = settings
-        self._plans = PlanWriter(schedules, agendas, settings)
+        self.plans = PlanWriter(schedules, agendas, settings)
+        self._replanner = Replanner(self.plans)
         self._checker = Checker(agendas, settings, aside)
 
     async def create(
@@ -364,7 +366,7 @@ class Schedules(ScheduleReader):
         """Plan at once and record what was done, whoever asks later."""
         rows = await self._store.read_overrides(edit.tx.session, schedule_ids=[schedule.id])
         overrides = [override_of(row) for row in rows]
-        planned, diff, result = await self._plans.replan(edit, schedule, overrides, before)
+        planned, diff, result = await self._replanner.replan(edit, schedule, overrides, before)
         counts = {name: len(getattr(diff, name)) for name in ("kept", "moved", "added", "withdrawn")}
         await self._events.insert_event(
             edit.tx.session,
@@ -384,7 +386,7 @@ class Schedules(ScheduleReader):
         return ScheduleChange(
             schedule=planned,
             diff=diff,
-            first_occurrence=self._plans.following(planned, overrides, result, edit.now),
+            first_occurrence=self._replanner.following(planned, overrides, result, edit.now),
             orphaned_overrides=orphaned(planned, overrides, edit.now),
             unused_exdates=() if checked is None else checked.unused_exdates,
             warnings=() if checked is None else warnings_of(schedule, checked),
