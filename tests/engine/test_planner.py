@@ -227,6 +227,23 @@ async def test_a_series_that_is_over_has_ended(database_url: TestDatabase, owner
     assert (row["state"], row["state_reason"], row["plan_at"]) == ("ended", "over", None)
 
 
+async def test_occurrences_that_owe_nothing_are_planned_and_are_not_missed(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    async with harness(database_url.url, [Diary().app()]) as h:
+        made = await schedule(
+            h.bell, recurrence="FREQ=WEEKLY;COUNT=12", start_local=wall(2026, 1, 6, 9), steps=[]
+        )
+        before = len(await occurrences(owner))
+        await h.advance(to=utc(2026, 4, 1))
+        rows = await occurrences(owner, made.schedule.id)
+        for table in ("jobs", "agendas", "job_log"):
+            assert await owner.rows(f"SELECT * FROM timebell.{table}") == []
+        assert (await row_of(owner, made.schedule.id))["state"] == "ended"
+    assert before < len(rows) == 12
+    assert {row["state"] for row in rows} == {"planned"}
+
+
 async def test_a_frequent_schedule_is_planned_a_bounded_number_at_a_time(
     database_url: TestDatabase, owner: Owner
 ) -> None:

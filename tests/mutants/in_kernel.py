@@ -110,6 +110,22 @@ PLANTED = [
         tests=_AGENDA,
     ),
     Planted(
+        name="occurrence-with-an-agenda-of-nothing",
+        file="kernel/schedule_planning.py",
+        old="agendas = [agenda for agenda in fresh if agenda.owed]",
+        new="agendas = fresh",
+        why="Each occurrence of a schedule that owes nothing leaves a row of nothing.",
+        tests=("tests/store/test_schedules.py::test_a_schedule_without_steps_is_planned_and_owes_nothing",),
+    ),
+    Planted(
+        name="planned-without-being-settled",
+        file="kernel/sql/settle_schedules.sql",
+        old="SET planned_until = p.planned_until, plan_at = p.plan_at,",
+        new="SET planned_until = s.planned_until, plan_at = p.plan_at,",
+        why="A cursor that never moves: what is over and was planned is planned and accounted for again.",
+        tests=("tests/engine/test_planner.py", "tests/store/test_schedule_edits.py"),
+    ),
+    Planted(
         name="agenda-revision-stays",
         file="kernel/sql/lock_agenda.sql",
         old="SET revision = a.revision + 1,",

@@ -29,6 +29,7 @@ from timebell.rules.planning import plan
 OVER = "over"
 _UNPLANNED = Plan(occurrences=(), planned_until=datetime.min.replace(tzinfo=UTC), plan_at=None, is_over=False)
 _NOTHING = Begun(diffs=(), due=())
+_NOTHING_OWED = AgendaDiff(revision=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +139,7 @@ class PlanWriter:
     async def write(self, writing: Writing, stated: Sequence[Planning], *, is_told: bool = True) -> Written:
         """Write the occurrences that are not there and begin what they owe; one that is there is left as it is.
 
-        What was withdrawn once and comes back has an agenda that remembers what was done.
+        What was withdrawn once and comes back has an agenda that remembers what was done. What owes nothing has none.
         """
         columns: Columns = {}
         for one in stated:
@@ -148,9 +149,10 @@ class PlanWriter:
             return Written()
         known = await self.store.insert_occurrences(writing.session, columns=columns)
         there = {subject_of(id) for id in known}
-        agendas = [agenda for one in stated for agenda in one.agendas if agenda.subject not in there]
+        fresh = [agenda for one in stated for agenda in one.agendas if agenda.subject not in there]
+        agendas = [agenda for agenda in fresh if agenda.owed]
         begun = await self.agendas.begin_many(writing.session, agendas, is_told=is_told)
-        diffs: dict[str, AgendaDiff] = {}
+        diffs = {agenda.subject: _NOTHING_OWED for agenda in fresh if not agenda.owed}
         back: dict[str, list[StatedAgenda]] = {}
         for agenda, diff in zip(agendas, begun.diffs, strict=True):
             if diff is None:
