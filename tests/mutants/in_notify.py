@@ -20,6 +20,14 @@ PLANTED = [
         tests=("tests/store/notify/test_recipients.py::test_whoever_is_asked_for_is_there_until_the_end",),
     ),
     Planted(
+        name="recipients-held-and-not-locked",
+        file="notify/sql/hold_living.sql",
+        old="\nFOR KEY SHARE OF r",
+        new="",
+        why="Somebody is erased while what concerns them is being written.",
+        tests=("tests/store/notify/test_recipients.py::test_whoever_is_asked_for_is_there_until_the_end",),
+    ),
+    Planted(
         name="guard-without-its-words",
         file="notify/digest_entries.py",
         old='why = {"why": answer.why} if isinstance(answer, Refused) else {}',

@@ -100,7 +100,7 @@ class Alerts:
         users = sorted({match.user_id for match in matches})
         await self._searches.lock_user(tx, user_ids=users)
         # Whoever is being erased is waited for here, and not when something is written that the erasure waits for.
-        there = await self._notify.recipients.names(tx, users)
+        there = await self._notify.recipients.hold(tx, users)
         matches = [match for match in matches if match.user_id in there]
         recent = await self._store.read_alerts(
             tx, search_ids=[match.id for match in matches], worker_id=worker.id

@@ -92,10 +92,10 @@ class Checkout:
         if worker.company_id != new.lender_company_id:
             message = f"the worker {worker.id} is not lent by {new.lender_company_id}; give their company"
             raise wrong_field("lender_company_id", message)
-        names = await self._notify.recipients.names(tx, [new.supervisor_id, worker.recipient_id])
-        if new.supervisor_id not in names:
+        there = await self._notify.recipients.hold(tx, [new.supervisor_id, worker.recipient_id])
+        if new.supervisor_id not in there:
             raise _unknown("supervisor_id", new.supervisor_id, "recipient")
-        if worker.recipient_id not in names:
+        if worker.recipient_id not in there:
             raise _unknown("worker_id", new.worker_id, "worker")
         await self._store.lock_worker(tx, id=worker.id)
         locked = await self._store.read_worker(tx, id=worker.id)

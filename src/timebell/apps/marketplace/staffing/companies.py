@@ -86,7 +86,7 @@ class Companies:
         if role not in ROLES_OF[company.type]:
             fitting = ", ".join(sorted(ROLES_OF[company.type]))
             raise wrong_field("role", f"a {company.type} has no {role}; give one of {fitting}")
-        if not await self._notify.recipients.names(tx, [recipient_id]):
+        if not await self._notify.recipients.hold(tx, [recipient_id]):
             raise wrong_field(
                 "recipient_id", f"there is no recipient {recipient_id}; add it first", "not_found"
             )

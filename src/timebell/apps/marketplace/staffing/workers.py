@@ -44,7 +44,7 @@ class Workers:
         company = await self._companies.administered(tx, company_id, by=by)
         if company.type != "lender":
             raise wrong_field("company_id", f"{company_id} borrows workers; give a company that lends them")
-        if not await self._notify.recipients.names(tx, [recipient_id]):
+        if not await self._notify.recipients.hold(tx, [recipient_id]):
             raise wrong_field(
                 "recipient_id", f"there is no recipient {recipient_id}; add it first", "not_found"
             )
