@@ -110,6 +110,22 @@ PLANTED = [
         tests=_AGENDA,
     ),
     Planted(
+        name="guard-not-there-and-not-asked",
+        file="kernel/guards.py",
+        old='        return not_registered("guard", name)\n',
+        new="        return None\n",
+        why="What nobody could ask about is done as if somebody had said yes.",
+        tests=("tests/engine/test_guards.py",),
+    ),
+    Planted(
+        name="guard-not-there-is-a-failure",
+        file="kernel/guards.py",
+        old='"unavailable", _NOT_LOADED',
+        new='"transient", _NOT_LOADED',
+        why="In an upgrade a job is given up since the process that has its guard comes a little later.",
+        tests=("tests/engine/test_guards.py",),
+    ),
+    Planted(
         name="occurrence-with-an-agenda-of-nothing",
         file="kernel/schedule_planning.py",
         old="agendas = [agenda for agenda in fresh if agenda.owed]",

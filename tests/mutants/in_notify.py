@@ -30,7 +30,7 @@ PLANTED = [
     Planted(
         name="guard-without-its-words",
         file="notify/digest_entries.py",
-        old='why = {"why": answer.why} if isinstance(answer, Refused) else {}',
+        old='why = {} if answer.why is None else {"why": answer.why}',
         new="why: dict[str, str] = {}",
         why="A guard says why something is not told, and nobody learns it.",
         tests=("tests/engine/notify/test_waiting.py::test_a_guard_says_why",),
