@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
@@ -41,22 +40,18 @@ _LASTING: Final = TOLD | {"uncertain", "failed"}
 
 
 class Deliverer:
-    """The handler. It holds what a process has: providers, and for each bell the statements that runs share."""
+    """The handler. It holds the providers; what runs share beside them is made once for each bell."""
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = tuple(providers)
-        self._rooms: WeakKeyDictionary[Timebell, _Room] = WeakKeyDictionary()
 
     async def __call__(self, job: Job) -> Outcome:
         try:
             intent = as_due(intent_of(job.payload), job.due_at, job.expires_at)
         except InvalidInput as error:
             return Dead(str(error))
-        room = self._rooms.get(job.bell)
-        if room is None:
-            room = self._rooms[job.bell] = _Room(job.bell)
         try:
-            return await self._run_again(job, intent, room)
+            return await self._run_again(job, intent, job.bell.shared.one(_Room))
         except Untold as untold:
             return untold.outcome
 
@@ -92,7 +87,7 @@ class _Room:
 
     def __init__(self, bell: Timebell) -> None:
         self.desk = Desk(bell)
-        self.templates = Templates(bell)
+        self.templates = bell.shared.one(Templates)
         self.digests = Digests(bell, self.templates)
         self.unsubscribing = Unsubscribing(bell.settings, OptOuts(bell))
 

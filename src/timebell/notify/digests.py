@@ -103,7 +103,7 @@ class Digests:
         self._store = DigestStore(bell.clock)
         self._notes = DeliveryStore(bell.clock)
         self._dissolver = Dissolver(bell)
-        self._templates = templates or Templates(bell)
+        self._templates = templates or bell.shared.one(Templates)
         self._ids = Ids(bell.chance)
 
     async def join(

@@ -36,4 +36,4 @@ async def silence(_: Job) -> None:
 
 
 async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
-    await Reminders(bell, Notify(bell)).erase(tx, person)
+    await Reminders(bell, bell.shared.one(Notify)).erase(tx, person)

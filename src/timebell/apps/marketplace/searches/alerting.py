@@ -92,7 +92,7 @@ class Alerts:
         self._settings = settings
         self._store = MatchingStore(bell.clock)
         self._searches = SearchStore(bell.clock)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
 
     async def give(self, tx: Transaction, worker: Listed, matches: Sequence[Match], by: By) -> Given:
         """All of them or none. A search tells of somebody once a day, and a person is told so many an hour."""
