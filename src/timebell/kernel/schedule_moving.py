@@ -59,6 +59,7 @@ class ScheduleMover:
         overtaken = [one for one in near if one.occurs_at < now and id_of(schedule, one) in waiting]
         if not overtaken:
             return 0
-        await self._store.update_occurrences(tx.session, columns=updated_columns(schedule, overtaken))
+        columns = updated_columns([(schedule, one) for one in overtaken])
+        await self._store.update_occurrences(tx.session, columns=columns)
         await self._plans.set(Writing.by(tx, now=now, reason=_REASON), schedule, overtaken)
         return len(overtaken)

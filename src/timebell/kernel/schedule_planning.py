@@ -19,7 +19,6 @@ from timebell.kernel.schedule_models import Schedule, ScheduleState
 from timebell.kernel.schedule_owing import Owing, id_of
 from timebell.kernel.schedule_rows import facts_of, occurrence_columns, subject_of
 from timebell.kernel.schedule_store import ScheduleStore
-from timebell.kernel.statements import Columns
 from timebell.kernel.transaction import Transaction
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.rules.planned import Key, Override, Plan, Planned, ScheduleFacts
@@ -141,12 +140,10 @@ class PlanWriter:
 
         What was withdrawn once and comes back has an agenda that remembers what was done. What owes nothing has none.
         """
-        columns: Columns = {}
-        for one in stated:
-            for name, values in occurrence_columns(one.schedule, one.plan.occurrences).items():
-                columns.setdefault(name, []).extend(values)
-        if not columns.get("ids"):
+        planned = [(one.schedule, occurrence) for one in stated for occurrence in one.plan.occurrences]
+        if not planned:
             return Written()
+        columns = occurrence_columns(planned)
         known = await self.store.insert_occurrences(writing.session, columns=columns)
         there = {subject_of(id) for id in known}
         fresh = [agenda for one in stated for agenda in one.agendas if agenda.subject not in there]
@@ -161,7 +158,7 @@ class PlanWriter:
                 diffs[agenda.subject] = diff
         for tenant, returning in back.items():
             diffs |= await self._set(writing, tenant, returning)
-        return Written(occurrence_count=len(columns["ids"]) - len(known), begun=begun, diffs=diffs)
+        return Written(occurrence_count=len(planned) - len(known), begun=begun, diffs=diffs)
 
     async def set(
         self, writing: Writing, schedule: Schedule, occurrences: Sequence[Planned]

@@ -197,7 +197,8 @@ class Replanner:
         compared = compare([_existing(one) for one in existing.values()], result.occurrences)
         present = [one for one in result.occurrences if one.key in existing]
         if present:
-            await self._store.update_occurrences(edit.tx.session, columns=updated_columns(schedule, present))
+            columns = updated_columns([(schedule, one) for one in present])
+            await self._store.update_occurrences(edit.tx.session, columns=columns)
         begun = await self._begin(
             edit, planning.only([one for one in result.occurrences if one.key not in existing])
         )
