@@ -110,7 +110,7 @@ def owed(schedule: Schedule, changes: Mapping[Key, Change], since: datetime) -> 
     """Every step of every occurrence that the plan of this instant has, be it due or not."""
     zone = ZoneInfo(schedule.timezone)
     offsets = [step.offset or NOTHING for step in schedule.steps]
-    reach = since + HORIZON - min(NOTHING, *offsets)
+    reach = since + HORIZON - min([NOTHING, *offsets])
     waiting_max = {"latest": 1, "all": schedule.catch_up_max, "skip": 0}[schedule.catch_up]
     plan: list[tuple[Occurrence, Change | None, bool]] = []
     # Nothing beyond so many after all of these can matter.

@@ -233,7 +233,7 @@ class Process:
         bell: Timebell,
     ) -> NewKey | None:
         """The API behind the port. Whoever has no engine here may be one of many, and makes no key by itself."""
-        opening = open_walled_bell(place, settings, loaded.registry, bell.clock, bell.tallies)
+        opening = open_walled_bell(place, settings, loaded.registry, bell)
         walled = await stack.enter_async_context(opening)
         reporters = _reporters(loaded.providers)
         surface = surface_of(walled, self.complaints, reporters=reporters, sandbox=self._sandbox)

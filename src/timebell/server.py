@@ -24,7 +24,6 @@ from timebell.errors import ConfigurationError, DataFolderInUse, EmbeddedServerE
 from timebell.kernel.app import App, ConsumeFunction, Registry
 from timebell.kernel.bell import Timebell
 from timebell.kernel.insights import Insights
-from timebell.kernel.tallies import Tallies
 from timebell.loading import Loaded, load, slices_of
 from timebell.logs import Logger
 from timebell.notify import Provider
@@ -169,11 +168,11 @@ async def open_bell(
 
 @asynccontextmanager
 async def open_walled_bell(
-    place: Place, settings: Settings, registry: Registry, clock: Clock, tallies: Tallies
+    place: Place, settings: Settings, registry: Registry, beside: Timebell
 ) -> AsyncIterator[Timebell]:
     """The verbs for requests, behind the wall between tenants where the place has a role for it."""
     async with _open_database(place.api_url or place.url, settings, is_walled=True) as database:
-        bell = Timebell(database, registry=registry, settings=settings, clock=clock, tallies=tallies)
+        bell = Timebell(database, registry=registry, settings=settings, clock=beside.clock, beside=beside)
         try:
             yield bell
         finally:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.engine.support import Owner
 from timebell.kernel import App, Handler, Job, Refused, Step
-from timebell.testing import Harness, harness
+from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
 
-HOUR = timedelta(hours=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MODES = ("plain", "transactional", "external")
 
 
@@ -101,17 +103,27 @@ async def test_a_guard_that_fails_is_asked_again_later(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_guard_that_nobody_brought_makes_a_dead_job(
+async def test_a_guard_that_nobody_brought_is_waited_for_and_costs_no_attempt(
     database_url: TestDatabase, owner: Owner, mode: Any
 ) -> None:
+    """As in an upgrade, in which some processes have it already; the last of them has it here."""
     door = Doorkeeper()
-    async with harness(database_url.url, [door.app(mode)]) as h:
-        await enqueue(h, guard="t.unheard_of")
-        await h.advance(2 * HOUR)
+    without = replace(door.app(mode), guards={})
+    async with harness(database_url.url, [without], clock=ManualClock(START)) as h:
+        await enqueue(h, guard="t.wanted", max_attempts=1)
+        await h.advance(HOUR + 10 * MINUTE)
     assert door.order() == []
-    assert await owner.value("SELECT reason FROM timebell.dead_jobs") == (
-        "no guard is registered as 't.unheard_of'"
-    )
+    failed = await owner.log("pending")
+    assert {each["error"] for each in failed} == {
+        "no guard is registered as 't.wanted'; load the app that brings it"
+    }
+    assert 5 <= len(failed) <= 11, "once every minute or two"
+    async with harness(
+        database_url.url, [door.app(mode)], clock=ManualClock(START + HOUR + 10 * MINUTE)
+    ) as h:
+        await h.advance(3 * MINUTE)
+    assert door.order() == ["guard", "run"]
+    assert await owner.jobs() == []
 
 
 async def test_a_guard_that_fails_is_not_held_against_the_destination(

@@ -169,7 +169,7 @@ async def test_of_two_that_plan_side_by_side_neither_waits_for_the_other(
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
     await node.engine.planner.tick()
-    hold = node.stage.hold("before", "finish_plan")
+    hold = node.stage.hold("before", "settle_schedules")
     ticking = asyncio.ensure_future(node.engine.planner.tick())
     await hold.reached.wait()
     for _ in range(1_000):
@@ -201,7 +201,7 @@ async def test_a_planner_that_dies_leaves_nothing_half_planned(cluster: Cluster,
     one = await cluster.node([app])
     made = await schedule(one.bell, recurrence="FREQ=DAILY", start_local=wall(2026, 3, 8, 9))
     cluster.clock.move(5 * DAY)
-    hold = one.stage.hold("before", "finish_plan")
+    hold = one.stage.hold("before", "settle_schedules")
     await one.run_until(hold)
     await cluster.kill(one)
     assert await occurrences(owner) == []
@@ -226,6 +226,23 @@ async def test_a_series_that_is_over_has_ended(database_url: TestDatabase, owner
     assert row["id"] == made.schedule.id
     assert diary.instants == [utc(2026, 1, 15, 9), utc(2026, 2, 15, 9), utc(2026, 3, 15, 9)]
     assert (row["state"], row["state_reason"], row["plan_at"]) == ("ended", "over", None)
+
+
+async def test_occurrences_that_owe_nothing_are_planned_and_are_not_missed(
+    database_url: TestDatabase, owner: Owner
+) -> None:
+    async with harness(database_url.url, [Diary().app()]) as h:
+        made = await schedule(
+            h.bell, recurrence="FREQ=WEEKLY;COUNT=12", start_local=wall(2026, 1, 6, 9), steps=[]
+        )
+        before = len(await occurrences(owner))
+        await h.advance(to=utc(2026, 4, 1))
+        rows = await occurrences(owner, made.schedule.id)
+        for table in ("jobs", "agendas", "job_log"):
+            assert await owner.rows(f"SELECT * FROM timebell.{table}") == []
+        assert (await row_of(owner, made.schedule.id))["state"] == "ended"
+    assert before < len(rows) == 12
+    assert {row["state"] for row in rows} == {"planned"}
 
 
 async def test_a_frequent_schedule_is_planned_a_bounded_number_at_a_time(

@@ -62,12 +62,15 @@ async def arguments_of(owner: Owner) -> dict[str, dict[str, Any]]:
         "claim_schedules": {"limit": 500, "now": NOW},
         "read_next_plan": {},
         "miss_occurrences": {"schedule_ids": ids, "over_ats": [NOW] * DUE, "now": NOW},
-        "finish_plan": {
+        "settle_schedules": {
             "ids": ids,
             "planned_untils": [NOW + timedelta(days=61)] * DUE,
             "plan_ats": [NOW + timedelta(days=1)] * DUE,
-            "states": ["active"] * DUE,
-            "settled_untils": [NOW] * DUE,
+            "states": ["active"],
+            "state_reasons": [],
+            "settled_untils": [NOW],
+            "revisions": [1],
+            "edited_at": None,
             "timezone_version": "2026b",
         },
         "park_schedules": {"ids": ids, "reasons": ["bad"] * DUE, "now": NOW},

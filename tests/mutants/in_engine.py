@@ -20,8 +20,8 @@ PLANTED = [
     Planted(
         name="guard-says-why-to-nobody",
         file="engine/executor.py",
-        old='why = f": {wanted.why}" if isinstance(wanted, Refused) else ""',
-        new='why = ""',
+        old='(f": {answer.why}" if answer.why else "")',
+        new='""',
         why="A guard says why a job is no longer wanted, and its log does not.",
         tests=("tests/engine/test_guards.py",),
     ),

@@ -20,9 +20,17 @@ PLANTED = [
         tests=("tests/store/notify/test_recipients.py::test_whoever_is_asked_for_is_there_until_the_end",),
     ),
     Planted(
+        name="recipients-held-and-not-locked",
+        file="notify/sql/hold_living.sql",
+        old="\nFOR KEY SHARE OF r",
+        new="",
+        why="Somebody is erased while what concerns them is being written.",
+        tests=("tests/store/notify/test_recipients.py::test_whoever_is_asked_for_is_there_until_the_end",),
+    ),
+    Planted(
         name="guard-without-its-words",
         file="notify/digest_entries.py",
-        old='why = {"why": answer.why} if isinstance(answer, Refused) else {}',
+        old='why = {} if answer.why is None else {"why": answer.why}',
         new="why: dict[str, str] = {}",
         why="A guard says why something is not told, and nobody learns it.",
         tests=("tests/engine/notify/test_waiting.py::test_a_guard_says_why",),

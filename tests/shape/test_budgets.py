@@ -18,6 +18,7 @@ MIGRATION_LINES = 400
 
 # A module may pass the soft limit only if it is named here with the reason why it is better whole.
 LONG_MODULES: Mapping[str, str] = {
+    "src/timebell/kernel/bell.py": "The verbs are one interface, each like the one beside it.",
     "src/timebell/kernel/insights.py": "Every read-only question is asked of one object, and each is short.",
     "src/timebell/kernel/schedules.py": "The verbs about schedules are one interface, each like the one beside it.",
 }

@@ -143,7 +143,7 @@ async def test_who_waits_for_the_lock_sees_what_was_written(bell: Timebell, tabl
     [
         ({"recurrence": "FREQ=DAILY;COUNT=0"}, RecurrenceError, "recurrence"),
         ({"until_local": local("2027-03-01T00:00")}, RecurrenceError, "recurrence"),
-        ({"steps": []}, InvalidInput, "steps"),
+        ({"steps": ["start"]}, InvalidInput, "steps"),
         ({"state": "ended"}, InvalidInput, "state"),
     ],
 )

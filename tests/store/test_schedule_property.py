@@ -16,7 +16,7 @@ from tests.schedule_model import Change, Key, Owed, owed
 from tests.store.schedule_support import DAY, STEPS, call, create, local, step
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
-from timebell.kernel import Timebell
+from timebell.kernel import Step, Timebell
 from timebell.kernel.schedule_models import Schedule, ScheduleChange
 
 RECURRENCES = (
@@ -29,7 +29,13 @@ RECURRENCES = (
     "cron 30 2 * * 1-5",
 )
 TIMEZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
-STEP_LISTS = (STEPS, [step("start", 0)], [step("week", -168), step("after", 2)], [step("start", 1)])
+STEP_LISTS: tuple[list[Step], ...] = (
+    STEPS,
+    [step("start", 0)],
+    [step("week", -168), step("after", 2)],
+    [step("start", 1)],
+    [],
+)
 Job = tuple[str, datetime, datetime | None, bytes]
 
 

@@ -26,6 +26,11 @@ from timebell.rules.planned import occurrence_id
 from timebell.testing.database import TestDatabase
 
 
+async def edited(bell: Timebell, id: UUID, **changes: Any) -> ScheduleChange:
+    async with bell.transaction() as tx:
+        return await bell.schedules.edit(tx, id, **changes)
+
+
 @pytest.mark.req("R-4.3", "R-4.12", "R-8.5")
 async def test_a_one_off_owes_each_of_its_steps_once(bell: Timebell, tables: Tables) -> None:
     steps = [step(f"{hours} h", -hours) for hours in (48, 24, 12, 6, 3)]
@@ -36,6 +41,28 @@ async def test_a_one_off_owes_each_of_its_steps_once(bell: Timebell, tables: Tab
     (row,) = await tables.rows("SELECT * FROM timebell.occurrences")
     assert row["id"] == occurrence_id(change.schedule.id, local("2027-03-05T17:00"))
     assert (row["occurs_at"], row["state"], row["adjusted"]) == (occurs_at, "planned", None)
+
+
+async def test_a_schedule_without_steps_is_planned_and_owes_nothing(bell: Timebell, tables: Tables) -> None:
+    """Not so much as an agenda is written; once it has steps, all that is to come owes them."""
+    change = await create(
+        bell, recurrence="FREQ=WEEKLY;COUNT=3", start_local=local("2027-03-05T17:00"), steps=[]
+    )
+    planned = [f"2027-03-{day:02}T17:00" for day in (5, 12, 19)]
+    assert fires(change.diff.added) == {at: [] for at in planned}
+    assert change.first_occurrence is not None
+    rows = await tables.rows("SELECT * FROM timebell.occurrences ORDER BY occurs_at")
+    assert [row["id"] for row in rows] == [one.occurrence_id for one in change.diff.added]
+    assert {row["state"] for row in rows} == {"planned"}
+    for table in ("jobs", "agendas", "job_log"):
+        assert await tables.rows(f"SELECT * FROM timebell.{table}") == []
+    owing = await edited(bell, change.schedule.id, steps=[step("start", 0)])
+    assert fires(owing.diff.added) == {at: ["start"] for at in planned}
+    assert {due_at for _, due_at in await pending(tables)} == {row["occurs_at"] for row in rows}
+    silent = await edited(bell, change.schedule.id, steps=[])
+    assert fires(silent.diff.withdrawn) == {at: ["start"] for at in planned}
+    assert fires(silent.diff.kept) == {at: [] for at in planned}
+    assert await pending(tables) == set()
 
 
 @pytest.mark.req("R-4.8")
@@ -251,7 +278,6 @@ STEP = step("start", 0)
         ({"recurrence": "FREQ=DAILY", "until_local": local("2027-03-01T12:00")}, RecurrenceError, None),
         ({"exdates": [local("2027-03-02T12:00")] * 1_001}, InvalidInput, "exdates"),
         ({"exdates": [local("2027-03-02T12:00")]}, InvalidInput, "start_local"),
-        ({"steps": []}, InvalidInput, "steps"),
         ({"steps": [STEP, STEP]}, InvalidInput, "steps"),
         ({"steps": ["start"]}, InvalidInput, "steps"),
         ({"steps": [step("start", None, at=NOW + HOUR)]}, InvalidInput, "steps"),

@@ -35,8 +35,9 @@ from timebell.engine.threads import Threads
 from timebell.kernel.app import Handler
 from timebell.kernel.destinations import Call, Destinations
 from timebell.kernel.enqueueing import encode_payload
+from timebell.kernel.guards import Unwanted, ask_guard
 from timebell.kernel.job import Job
-from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
+from timebell.kernel.outcomes import Cancel, Done, Outcome, Retry, Snooze
 from timebell.kernel.tracing import is_traced, traced
 from timebell.kernel.transaction import Transaction
 from timebell.rules.backoff import RetryPolicy
@@ -231,17 +232,15 @@ class Executor:
 
     async def _refuse(self, running: Running, job: Job, name: str) -> Outcome | None:
         """Ask the job's guard, just before acting, whether it is still wanted."""
-        guard = self._registry.guards.get(name)
-        if guard is None:
-            return Dead(f"no guard is registered as {name!r}")
         try:
             async with asyncio.timeout(running.timeout_seconds):
-                wanted = await guard(job)
+                answer = await ask_guard(job, name)
         except Exception as error:
             running.error = error
             return Retry(f"guard {name}: {describe(error)}")
-        why = f": {wanted.why}" if isinstance(wanted, Refused) else ""
-        return None if wanted else Cancel(f"the guard {name} said no{why}")
+        if not isinstance(answer, Unwanted):
+            return answer
+        return Cancel(f"the guard {name} said no" + (f": {answer.why}" if answer.why else ""))
 
     async def _traced(self, running: Running, job: Job) -> Outcome | None:
         about: dict[str, str | int] = {"timebell.job_id": str(job.id), "timebell.queue": job.queue}

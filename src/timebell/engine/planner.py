@@ -1,8 +1,8 @@
 """The planner: looks at schedules when it is time to, and writes the occurrences that have come within reach.
 
 Everything about the schedules that one tick claims is one transaction and a few statements, so a planner that dies
-leaves nothing half planned, and any number of them share the work. What a schedule owes is decided by the same rules
-that an edit uses, so it does not matter which of the two comes first.
+leaves nothing half planned, and any number of them share the work. Planning itself is the kernel's, the same that an
+edit asks; here are the claims, the limits of a tick, and what becomes of a schedule that cannot be planned.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
@@ -21,20 +21,15 @@ from timebell.db.pool import Row, Session
 from timebell.engine.planner_store import PlannerStore
 from timebell.engine.timezones import TimezoneWatch
 from timebell.errors import OldTimezoneData, TimebellError
-from timebell.kernel.agenda_rows import StatedAgenda
 from timebell.kernel.bell import Timebell
 from timebell.kernel.models import REASON_MAX
-from timebell.kernel.schedule_models import Schedule
 from timebell.kernel.schedule_moving import ScheduleMover
-from timebell.kernel.schedule_owing import Owing
-from timebell.kernel.schedule_rows import facts_of, occurrence_columns, override_of, schedule_of, subject_of
-from timebell.kernel.schedule_store import ScheduleStore
-from timebell.kernel.statements import Columns
+from timebell.kernel.schedule_planning import Planning, Writing
+from timebell.kernel.schedule_rows import override_of, schedule_of
 from timebell.kernel.timezones import check_timezones
 from timebell.kernel.transaction import Transaction
 from timebell.logs import Logger
-from timebell.rules.planned import Override, Plan, ScheduleFacts
-from timebell.rules.planning import plan
+from timebell.rules.planned import Override
 
 log = Logger("timebell.planner")
 
@@ -55,18 +50,6 @@ _TICKS_MAX = 100_000
 _REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 # How many are tried one by one after that, before the rest is tried together again.
 _APART_MAX = 50
-_UNPLANNED = Plan(occurrences=(), planned_until=datetime.min.replace(tzinfo=UTC), plan_at=None, is_over=False)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Claimed:
-    """A schedule that this tick is about, and what became of it."""
-
-    schedule: Schedule
-    facts: ScheduleFacts
-    overrides: list[Override] = field(default_factory=list)
-    plan: Plan = _UNPLANNED
-    agendas: list[StatedAgenda] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -87,9 +70,8 @@ class Planner:
         self.counters = PlannerCounters()
         self._bell = bell
         self._store = PlannerStore(bell.clock)
-        self._schedules = ScheduleStore(bell.clock)
-        self._horizon = timedelta(days=bell.settings.horizon_days)
-        self._mover = ScheduleMover(self._schedules, bell.agendas, bell.schedules)
+        self._plans = bell.schedules.plans
+        self._mover = ScheduleMover(bell.schedules)
         self._is_busy = False
         self.timezones = TimezoneWatch(bell.database, self._store)
 
@@ -185,7 +167,7 @@ class Planner:
     async def _claim(self, session: Session, limit: int) -> tuple[Sequence[Row], dict[str, str]]:
         """Schedules to plan, locked, and the first version of the data of each of their timezones."""
         rows = await self._store.claim_schedules(session, limit=limit)
-        return rows, await check_timezones(self._schedules, session, {row["timezone"] for row in rows})
+        return rows, await check_timezones(self._plans.store, session, {row["timezone"] for row in rows})
 
     async def _plan_claimed(
         self, session: Session, rows: Sequence[Row], versions: Mapping[str, str]
@@ -206,42 +188,37 @@ class Planner:
 
     async def _read(
         self, session: Session, rows: Sequence[Row], refused: dict[UUID, tuple[str, str]]
-    ) -> list[_Claimed]:
-        claimed: dict[UUID, _Claimed] = {}
+    ) -> list[Planning]:
+        claimed: dict[UUID, Planning] = {}
+        overrides: dict[UUID, list[Override]] = {}
         for row in rows:
             try:
-                schedule = schedule_of(row)
-                claimed[schedule.id] = _Claimed(schedule=schedule, facts=facts_of(schedule))
+                overrides[row["id"]] = []
+                claimed[row["id"]] = Planning.of(schedule_of(row), overrides[row["id"]])
             except Exception as error:
                 refused[row["id"]] = row["tenant"], _reason(error)
-        for row in await self._schedules.read_overrides(session, schedule_ids=list(claimed)):
-            claimed[row["schedule_id"]].overrides.append(override_of(row))
+        for row in await self._plans.store.read_overrides(session, schedule_ids=list(claimed)):
+            overrides[row["schedule_id"]].append(override_of(row))
         return list(claimed.values())
 
     async def _expand(
         self,
         session: Session,
-        claimed: Iterable[_Claimed],
+        claimed: Iterable[Planning],
         versions: Mapping[str, str],
         refused: dict[UUID, tuple[str, str]],
         now: datetime,
-    ) -> tuple[list[_Claimed], list[tuple[int, datetime]]]:
+    ) -> tuple[list[Planning], list[tuple[int, datetime]]]:
         """Decide when each schedule occurs, as far as the time for it lasts; who cannot be planned is refused."""
         began = self._bell.clock.monotonic()
-        planned: list[_Claimed] = []
+        planned: list[Planning] = []
         wakeups: list[tuple[int, datetime]] = []
         occurrence_count = job_count = 0
         async for one in self._by_turns(claimed):
             try:
                 if one.schedule.timezone_version < versions[one.schedule.timezone]:
                     wakeups += await self._move(session, one, now)
-                one.plan = plan(
-                    one.facts,
-                    one.overrides,
-                    cursor=one.schedule.planned_until,
-                    now=now,
-                    horizon=self._horizon,
-                )
+                self._plans.expand(one, cursor=one.schedule.planned_until, now=now)
             except DATABASE_ERRORS:
                 raise
             except Exception as error:
@@ -256,7 +233,7 @@ class Planner:
                 break
         return planned, wakeups
 
-    async def _by_turns(self, claimed: Iterable[_Claimed]) -> AsyncIterator[_Claimed]:
+    async def _by_turns(self, claimed: Iterable[Planning]) -> AsyncIterator[Planning]:
         """One after the other, while the others in this process get their turn."""
         monotonic = self._bell.clock.monotonic
         turn_ends = monotonic() + _TURN_SECONDS
@@ -266,19 +243,18 @@ class Planner:
                 await asyncio.sleep(0)
                 turn_ends = monotonic() + _TURN_SECONDS
 
-    async def _miss(self, session: Session, planned: Sequence[_Claimed], now: datetime) -> None:
+    async def _miss(self, session: Session, planned: Sequence[Planning], now: datetime) -> None:
         """Look for occurrences that are over and that nobody paid; what is caught up tells how many they are."""
-        missed = await self._store.miss_occurrences(
-            session,
-            schedule_ids=[one.schedule.id for one in planned],
-            over_ats=[now - one.facts.over_after for one in planned],
-        )
-        for one in planned:
+        over_ats = [now - one.facts.over_after for one in planned]
+        ids = [one.schedule.id for one in planned]
+        missed = await self._store.miss_occurrences(session, schedule_ids=ids, over_ats=list(over_ats))
+        for one, over_at in zip(planned, over_ats, strict=True):
+            one.settled_until = over_at
             if one.schedule.id in missed:
                 one.plan = one.plan.counting(missed[one.schedule.id])
         self.counters.missed += sum(missed.values())
 
-    async def _move(self, session: Session, one: _Claimed, now: datetime) -> list[tuple[int, datetime]]:
+    async def _move(self, session: Session, one: Planning, now: datetime) -> list[tuple[int, datetime]]:
         """Bring what older timezone data planned to where ours put it; answers with whom to wake.
 
         A schedule that cannot be moved is parked as it was, and the others go on in this transaction.
@@ -295,20 +271,15 @@ class Planner:
     async def _state(
         self,
         session: Session,
-        planned: Iterable[_Claimed],
+        planned: Iterable[Planning],
         refused: dict[UUID, tuple[str, str]],
         now: datetime,
-    ) -> list[_Claimed]:
+    ) -> list[Planning]:
         """State what each occurrence owes; whoever asks for the impossible is found before anything is written."""
-        stated: list[_Claimed] = []
+        stated: list[Planning] = []
         async for one in self._by_turns(planned):
             try:
-                owing = await Owing.of(self._bell.agendas, session, one.schedule, one.facts)
-                one.agendas = [
-                    owing.agenda(occurrence, now)
-                    for occurrence in one.plan.occurrences
-                    if occurrence.state == "planned"
-                ]
+                await self._plans.state(session, one, now)
             except DATABASE_ERRORS:
                 raise
             except Exception as error:
@@ -318,40 +289,18 @@ class Planner:
         return stated
 
     async def _write(
-        self, session: Session, stated: Sequence[_Claimed], now: datetime
+        self, session: Session, stated: Sequence[Planning], now: datetime
     ) -> list[tuple[int, datetime]]:
-        columns: Columns = {}
-        for one in stated:
-            for name, values in occurrence_columns(one.schedule, one.plan.occurrences).items():
-                columns.setdefault(name, []).extend(values)
-        wakeups: list[tuple[int, datetime]] = []
-        if columns.get("ids"):
-            known = await self._schedules.insert_occurrences(session, columns=columns)
-            wakeups = await self._begin(session, stated, known)
-            self.counters.planned += len(columns["ids"]) - len(known)
-            self._bell.tallies.occurrences += len(columns["ids"]) - len(known)
-        await self._store.finish_plan(session, columns=_finish_columns(stated, now))
-        return wakeups
-
-    async def _begin(
-        self, session: Session, stated: Sequence[_Claimed], known: set[UUID]
-    ) -> list[tuple[int, datetime]]:
-        """Begin the agendas of the occurrences that are new. One that was withdrawn and comes back has an agenda."""
-        planned_before = {subject_of(id) for id in known}
-        agendas = [agenda for one in stated for agenda in one.agendas if agenda.subject not in planned_before]
-        begun = await self._bell.agendas.begin_many(session, agendas, is_told=False)
-        self._bell.tallies.planned_jobs += begun.job_count
-        self._bell.tallies.enqueued += begun.job_count
-        back: dict[str, list[StatedAgenda]] = {}
-        for agenda, diff in zip(agendas, begun.diffs, strict=True):
-            if diff is None:
-                back.setdefault(agenda.tenant, []).append(agenda)
-        wakeups = [(row["slot"], row["run_at"]) for row in begun.due]
-        for tenant, returning in back.items():
-            tx = Transaction(session, tenant)
-            await self._bell.agendas.set_many(tx, returning, reason="planned", actor=None)
-            wakeups += tx.wakeups
-        return wakeups
+        writing = Writing(session=session, now=now, reason="planned")
+        written = await self._plans.write(writing, stated, is_told=False)
+        await self._plans.settle(session, stated)
+        self.counters.planned += written.occurrence_count
+        tallies = self._bell.tallies
+        tallies.occurrences += written.occurrence_count
+        tallies.planned_jobs += written.begun.job_count
+        tallies.enqueued += written.begun.job_count
+        due = [(row["slot"], row["run_at"]) for row in written.begun.due]
+        return [*due, *(wakeup for tx in writing.parts.values() for wakeup in tx.wakeups)]
 
     async def _park(self, session: Session, refused: Mapping[UUID, tuple[str, str]]) -> None:
         if not refused:
@@ -388,13 +337,3 @@ def _reason(error: Exception) -> str:
         return str(error)[:REASON_MAX]
     log.error("planning failed", exc_info=error)
     return f"{type(error).__name__}: {error}"[:REASON_MAX]
-
-
-def _finish_columns(stated: Sequence[_Claimed], now: datetime) -> Columns:
-    return {
-        "ids": [one.schedule.id for one in stated],
-        "planned_untils": [one.plan.planned_until for one in stated],
-        "plan_ats": [one.plan.plan_at for one in stated],
-        "states": ["ended" if one.plan.is_over else "active" for one in stated],
-        "settled_untils": [now - one.facts.over_after for one in stated],
-    }

@@ -9,7 +9,7 @@ from uuid import UUID
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
 from timebell.kernel.columns import shorten
-from timebell.kernel.statements import Columns, Statements
+from timebell.kernel.statements import Statements
 
 
 class PlannerStore(Statements):
@@ -30,9 +30,6 @@ class PlannerStore(Statements):
         columns = shorten({"over_ats": over_ats}, alike=["over_ats"])
         rows = await self._run(session, "miss_occurrences", schedule_ids=schedule_ids, **columns)
         return {row["schedule_id"]: row["missed_count"] for row in rows}
-
-    async def finish_plan(self, session: Session, *, columns: Columns) -> None:
-        await self._run(session, "finish_plan", **shorten(columns, alike=["states", "settled_untils"]))
 
     async def park_schedules(self, session: Session, *, ids: list[UUID], reasons: list[str]) -> None:
         await self._run(session, "park_schedules", ids=ids, reasons=reasons)

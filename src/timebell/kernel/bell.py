@@ -44,6 +44,7 @@ from timebell.kernel.models import (
 from timebell.kernel.options import EnqueueOptions, Payload, enqueue_of
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
+from timebell.kernel.shared import Shared
 from timebell.kernel.store import Store
 from timebell.kernel.tallies import Tallies
 from timebell.kernel.transaction import Transaction, check_transaction
@@ -65,7 +66,7 @@ class Timebell:
         settings: Settings | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
-        tallies: Tallies | None = None,
+        beside: Timebell | None = None,
     ) -> None:
         self.database = database
         self.settings = settings or Settings()
@@ -73,7 +74,8 @@ class Timebell:
         self.clock = clock or SystemClock()
         self.is_sandbox = isinstance(self.clock, SandboxClock)
         self.chance = chance or Chance()
-        self.tallies = tallies or Tallies()
+        self.tallies: Tallies = Tallies() if beside is None else beside.tallies
+        self.shared: Shared = Shared(self, None if beside is None else beside.shared)
         self.holds = Holds()
         self.aside = Aside()
         self.look_ups = LookUps()

@@ -27,8 +27,9 @@ GRACE_MAX = timedelta(days=366)
 class ScheduleTerms:
     """What a caller may say about a schedule. Without a recurrence it is a one-off.
 
-    `steps` is what each occurrence owes, at offsets from it. `grace` is how late a step may be done; if it is not
-    given, 15 minutes for `latest` and no limit for `all`. All `*_local` and the dates are wall times of the timezone.
+    `steps` is what each occurrence owes, at offsets from it; where there are none it is planned and nothing is run.
+    `grace` is how late a step may be done; if it is not given, 15 minutes for `latest` and no limit for `all`. All
+    `*_local` and the dates are wall times of the timezone.
     """
 
     timezone: str
@@ -197,8 +198,6 @@ def _checked_dates(field_name: str, dates: Sequence[datetime]) -> tuple[datetime
 
 
 def _checked_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
-    if not steps:
-        raise InvalidInput("state at least one step that each occurrence owes", field="steps")
     for step in steps:
         if not isinstance(step, Step):
             raise InvalidInput(f"{step!r:.100} is not a Step; give one", field="steps")

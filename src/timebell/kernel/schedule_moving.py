@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.schedule_models import Schedule
-from timebell.kernel.schedule_owing import Owing, id_of
+from timebell.kernel.schedule_owing import id_of
+from timebell.kernel.schedule_planning import Writing
 from timebell.kernel.schedule_rows import facts_of, updated_columns
-from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedules import Schedules
 from timebell.kernel.transaction import Transaction
 from timebell.rules.localtime import NEAR
@@ -24,10 +23,10 @@ _NEAR_MAX = 10_000
 class ScheduleMover:
     """Plans a schedule anew that was planned with older timezone data."""
 
-    def __init__(self, store: ScheduleStore, agendas: AgendaWriter, schedules: Schedules) -> None:
-        self._store = store
-        self._agendas = agendas
+    def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
+        self._plans = schedules.plans
+        self._store = schedules.plans.store
 
     async def move(
         self, tx: Transaction, schedule: Schedule, overrides: Sequence[Override], *, now: datetime
@@ -60,8 +59,7 @@ class ScheduleMover:
         overtaken = [one for one in near if one.occurs_at < now and id_of(schedule, one) in waiting]
         if not overtaken:
             return 0
-        await self._store.update_occurrences(tx.session, columns=updated_columns(schedule, overtaken))
-        owing = await Owing.of(self._agendas, tx.session, schedule)
-        stated = [owing.agenda(one, now) for one in overtaken]
-        await self._agendas.set_many(tx, stated, reason=_REASON, actor=None)
+        columns = updated_columns([(schedule, one) for one in overtaken])
+        await self._store.update_occurrences(tx.session, columns=columns)
+        await self._plans.set(Writing.by(tx, now=now, reason=_REASON), schedule, overtaken)
         return len(overtaken)

@@ -137,26 +137,26 @@ def facts_of(schedule: Schedule) -> ScheduleFacts:
     return schedule.facts(schedule.last_local)
 
 
-def occurrence_columns(schedule: Schedule, occurrences: Sequence[Planned]) -> Columns:
-    """The columns of `insert_occurrences.sql` for the occurrences of one schedule; those of several are joined."""
+def occurrence_columns(planned: Sequence[tuple[Schedule, Planned]]) -> Columns:
+    """The columns of `insert_occurrences.sql`: occurrences of one schedule or of many, each with its schedule."""
     return {
-        "schedule_ids": [schedule.id] * len(occurrences),
-        "tenants": [schedule.tenant] * len(occurrences),
-        "original_locals": [one.original_local for one in occurrences],
-        "folds": [one.fold for one in occurrences],
-        **updated_columns(schedule, occurrences),
+        "schedule_ids": [schedule.id for schedule, _ in planned],
+        "tenants": [schedule.tenant for schedule, _ in planned],
+        "original_locals": [one.original_local for _, one in planned],
+        "folds": [one.fold for _, one in planned],
+        **updated_columns(planned),
     }
 
 
-def updated_columns(schedule: Schedule, occurrences: Sequence[Planned]) -> Columns:
+def updated_columns(planned: Sequence[tuple[Schedule, Planned]]) -> Columns:
     """The columns of `update_occurrences.sql`: which occurrences, and what may change about them."""
     return {
-        "ids": [occurrence_id(schedule.id, one.original_local, one.fold) for one in occurrences],
-        "locals": [one.local for one in occurrences],
-        "occurs_ats": [one.occurs_at for one in occurrences],
-        "adjusteds": [one.adjusted for one in occurrences],
-        "states": [one.state for one in occurrences],
-        "revisions": [schedule.revision] * len(occurrences),
+        "ids": [occurrence_id(schedule.id, one.original_local, one.fold) for schedule, one in planned],
+        "locals": [one.local for _, one in planned],
+        "occurs_ats": [one.occurs_at for _, one in planned],
+        "adjusteds": [one.adjusted for _, one in planned],
+        "states": [one.state for _, one in planned],
+        "revisions": [schedule.revision for schedule, _ in planned],
     }
 
 

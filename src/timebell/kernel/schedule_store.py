@@ -23,32 +23,11 @@ class ScheduleStore(Statements):
         """Write new terms and raise the revision."""
         return (await self._run(session, "update_schedule", **values))[0]
 
-    async def settle_schedule(
-        self,
-        session: Session,
-        *,
-        id: UUID,
-        tenant: str,
-        state: str,
-        state_reason: str | None,
-        planned_until: datetime,
-        plan_at: datetime | None,
-        revision: int,
-        at: datetime,
-    ) -> Row:
-        rows = await self._run(
-            session,
-            "settle_schedule",
-            id=id,
-            tenant=tenant,
-            state=state,
-            state_reason=state_reason,
-            planned_until=planned_until,
-            plan_at=plan_at,
-            revision=revision,
-            at=at,
-        )
-        return rows[0]
+    async def settle_schedules(
+        self, session: Session, *, columns: Columns, edited_at: datetime | None
+    ) -> None:
+        shorten(columns, alike=["states", "settled_untils", "revisions"], absent=["state_reasons"])
+        await self._run(session, "settle_schedules", edited_at=edited_at, **columns)
 
     async def lock_schedule(self, session: Session, *, tenant: str, id: UUID) -> Row | None:
         rows = await self._run(session, "lock_schedule", tenant=tenant, id=id)

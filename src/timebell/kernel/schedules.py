@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Unpack
@@ -14,18 +14,29 @@ from timebell.errors import InvalidInput, NotFound
 from timebell.kernel.agenda import AgendaWriter
 from timebell.kernel.aside import Aside
 from timebell.kernel.enqueueing import encode_payload
-from timebell.kernel.models import REASON_MAX, check_id, check_name
+from timebell.kernel.models import REASON_MAX, check_id, check_instant, check_name
 from timebell.kernel.options import NewScheduleOptions, ScheduleOptions
+from timebell.kernel.paging import Page, check_limit, decode_cursor, page_of
 from timebell.kernel.schedule_models import (
+    STATES,
+    Occurrence,
     Schedule,
     ScheduleChange,
     ScheduleState,
     ScheduleTerms,
+    check_choice,
     checked_local,
 )
-from timebell.kernel.schedule_planning import OVER, Before, Edit, PlanWriter
-from timebell.kernel.schedule_reading import ScheduleReader, no_schedule
-from timebell.kernel.schedule_rows import facts_of, override_of, schedule_of, terms_columns, terms_of
+from timebell.kernel.schedule_planning import OVER, PlanWriter
+from timebell.kernel.schedule_replanning import Before, Edit, Replanner
+from timebell.kernel.schedule_rows import (
+    facts_of,
+    occurrence_of,
+    override_of,
+    schedule_of,
+    terms_columns,
+    terms_of,
+)
 from timebell.kernel.schedule_store import ScheduleStore
 from timebell.kernel.schedule_terms import (
     Checker,
@@ -65,7 +76,7 @@ class _Held:
         return Before(schedule=self.schedule, overrides=self.overrides, is_comparable=is_comparable)
 
 
-class Schedules(ScheduleReader):
+class Schedules:
     """The verbs about schedules. Each takes part in the transaction that it is given, and plans in it at once."""
 
     def __init__(
@@ -77,12 +88,99 @@ class Schedules(ScheduleReader):
         settings: Settings,
         aside: Aside,
     ) -> None:
-        super().__init__(schedules)
+        self._store = schedules
         self._events = store
         self._ids = ids
         self._settings = settings
-        self._plans = PlanWriter(schedules, agendas, settings)
+        self.plans = PlanWriter(schedules, agendas, settings)
+        self._replanner = Replanner(self.plans)
         self._checker = Checker(agendas, settings, aside)
+
+    async def get(self, tx: Transaction, id: UUID) -> Schedule:
+        check_transaction(tx)
+        check_id("id", id)
+        row = await self._store.read_schedule(tx.session, tenant=tx.tenant, id=id)
+        if row is None:
+            raise _no_schedule(id)
+        return schedule_of(row)
+
+    async def hold(self, tx: Transaction, id: UUID) -> Schedule:
+        """As `get`; and nobody else changes it until the transaction ends."""
+        check_transaction(tx)
+        check_id("id", id)
+        row = await self._store.lock_schedule(tx.session, tenant=tx.tenant, id=id)
+        if row is None:
+            raise _no_schedule(id)
+        return schedule_of(row)
+
+    async def overrides(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, list[Override]]:
+        """What was changed about single occurrences, for each of some schedules of the tenant."""
+        check_transaction(tx)
+        rows = await self._store.read_overrides(tx.session, schedule_ids=list(ids))
+        found: dict[UUID, list[Override]] = {id: [] for id in ids}
+        for row in rows:
+            found[row["schedule_id"]].append(override_of(row))
+        return found
+
+    async def list(
+        self,
+        tx: Transaction,
+        *,
+        owner: str | None = None,
+        subject: str | None = None,
+        state: ScheduleState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Schedule]:
+        """The schedules of the tenant, or those of one owner or about one subject, the oldest first."""
+        check_transaction(tx)
+        check_limit(limit)
+        check_name("owner", owner)
+        check_name("subject", subject)
+        if state is not None:
+            check_choice("state", state, STATES)
+        if owner is not None and subject is not None:
+            raise InvalidInput("give an owner or a subject, not both", field="subject")
+        after = decode_cursor("schedules", cursor)
+        rows = await self._store.list_schedules(
+            tx.session,
+            tenant=tx.tenant,
+            owner=owner,
+            subject=subject,
+            state=state,
+            after=after.id,
+            limit=limit,
+        )
+        return page_of("schedules", rows, limit, schedule_of)
+
+    async def occurrences(
+        self,
+        tx: Transaction,
+        id: UUID,
+        *,
+        from_at: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Occurrence]:
+        """The occurrences that were planned, past and future, in the order of time."""
+        check_transaction(tx)
+        check_id("id", id)
+        check_limit(limit)
+        check_instant("from_at", from_at)
+        check_instant("before", before)
+        after = decode_cursor("occurrences", cursor, dated=True)
+        rows = await self._store.list_occurrences(
+            tx.session,
+            tenant=tx.tenant,
+            schedule_id=id,
+            from_at=from_at,
+            before=before,
+            after_at=after.at,
+            after=after.id,
+            limit=limit,
+        )
+        return page_of("occurrences", rows, limit, occurrence_of, at="occurs_at")
 
     async def create(
         self,
@@ -263,7 +361,7 @@ class Schedules(ScheduleReader):
         check_id("id", id)
         row = await self._store.lock_schedule(tx.session, tenant=tx.tenant, id=id)
         if row is None:
-            raise no_schedule(id)
+            raise _no_schedule(id)
         schedule = schedule_of(row)
         if schedule.state == "ended" and not (is_revived and schedule.state_reason == OVER):
             raise InvalidInput(f"the schedule {id} has ended; create another", field="id")
@@ -370,7 +468,7 @@ class Schedules(ScheduleReader):
         """Plan at once and record what was done, whoever asks later."""
         rows = await self._store.read_overrides(edit.tx.session, schedule_ids=[schedule.id])
         overrides = [override_of(row) for row in rows]
-        planned, diff, result = await self._plans.replan(edit, schedule, overrides, before)
+        planned, diff, result = await self._replanner.replan(edit, schedule, overrides, before)
         counts = {name: len(getattr(diff, name)) for name in ("kept", "moved", "added", "withdrawn")}
         await self._events.insert_event(
             edit.tx.session,
@@ -390,11 +488,15 @@ class Schedules(ScheduleReader):
         return ScheduleChange(
             schedule=planned,
             diff=diff,
-            first_occurrence=self._plans.following(planned, overrides, result, edit.now),
+            first_occurrence=self._replanner.following(planned, overrides, result, edit.now),
             orphaned_overrides=orphaned(planned, overrides, edit.now),
             unused_exdates=() if checked is None else checked.unused_exdates,
             warnings=() if checked is None else warnings_of(schedule, checked),
         )
+
+
+def _no_schedule(id: UUID) -> NotFound:
+    return NotFound(f"this tenant has no schedule {id}")
 
 
 def _stated(terms: Mapping[str, Any]) -> ScheduleTerms:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Job, Retry
 from timebell.kernel.enqueueing import encode_payload
-
-# Somebody has to load an app. What waits for that costs no attempt, and is not to keep a node busy meanwhile.
-_NOT_LOADED: Final = timedelta(minutes=1)
+from timebell.kernel.guards import not_registered
 
 
-def not_registered(what: str, name: str) -> Retry:
-    return Retry(
-        f"no {what} is registered as {name!r}; load the app that brings it", "unavailable", _NOT_LOADED
-    )
-
-
-class Unread(Exception):
-    """There is no context to tell with, and what becomes of the job instead: no app of this process brings it, or what
-    it answered can be told by no template."""
+class Untold(Exception):
+    """Nothing can be told, and what becomes of the job instead."""
 
     def __init__(self, outcome: Retry | Dead) -> None:
         super().__init__(outcome.error if isinstance(outcome, Retry) else outcome.reason)
         self.outcome = outcome
+
+
+class Unread(Untold):
+    """There is no context to tell with: no app of this process brings it, or its answer can be told by no template."""
 
 
 async def read_context(name: str, job: Job) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from timebell.errors import InvalidInput
 from timebell.kernel import Dead, Done, Job, Outcome, Retry, Snooze, Timebell
+from timebell.kernel.guards import Unwanted, ask_guard
 from timebell.notify.calling import Caller, Stopped
-from timebell.notify.contexts import Unread, not_registered
+from timebell.notify.contexts import Untold
 from timebell.notify.deciding import Facts, Hold, Send, Skip, decide_leg, decide_whole
 from timebell.notify.desk import Desk, Progress, Skipped
 from timebell.notify.digest_entries import refused_by
@@ -40,24 +40,20 @@ _LASTING: Final = TOLD | {"uncertain", "failed"}
 
 
 class Deliverer:
-    """The handler. It holds what a process has: providers, and for each bell the statements that runs share."""
+    """The handler. It holds the providers; what runs share beside them is made once for each bell."""
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = tuple(providers)
-        self._rooms: WeakKeyDictionary[Timebell, _Room] = WeakKeyDictionary()
 
     async def __call__(self, job: Job) -> Outcome:
         try:
             intent = as_due(intent_of(job.payload), job.due_at, job.expires_at)
         except InvalidInput as error:
             return Dead(str(error))
-        room = self._rooms.get(job.bell)
-        if room is None:
-            room = self._rooms[job.bell] = _Room(job.bell)
         try:
-            return await self._run_again(job, intent, room)
-        except Unread as unread:
-            return unread.outcome
+            return await self._run_again(job, intent, job.bell.shared.one(_Room))
+        except Untold as untold:
+            return untold.outcome
 
     async def _run_again(self, job: Job, intent: Intent, room: _Room) -> Outcome:
         """Once, or a second time where something stopped it."""
@@ -91,7 +87,7 @@ class _Room:
 
     def __init__(self, bell: Timebell) -> None:
         self.desk = Desk(bell)
-        self.templates = Templates(bell)
+        self.templates = bell.shared.one(Templates)
         self.digests = Digests(bell, self.templates)
         self.unsubscribing = Unsubscribing(bell.settings, OptOuts(bell))
 
@@ -129,16 +125,12 @@ class _Run:
     async def _ask_guard(self) -> Skip | Retry | None:
         """Is it still wanted? Asked at every run: much may have happened while it waited."""
         name = self._intent.guard
-        if name is None:
-            return None
-        guard = self._job.bell.registry.guards.get(name)
-        if guard is None:
-            return not_registered("guard", name)
-        answer = await guard(self._job)
-        if answer:
+        answer = await ask_guard(self._job, name)
+        if isinstance(answer, Unwanted):
+            return Skip(reason="guard_refused", checks=(refused_by(answer),))
+        if answer is None and name is not None:
             self._checks.append(Check(name="guard", verdict="passed", detail={"guard": name}))
-            return None
-        return Skip(reason="guard_refused", checks=(refused_by(name, answer),))
+        return answer
 
     async def _join_digest(self, facts: Facts) -> Outcome | None:
         """Its job goes on waiting, so that it can be cancelled until the digest closes and ends it. None where it is

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from timebell.db.pool import Row
-from timebell.kernel import Job, Refused
+from timebell.kernel import Job
+from timebell.kernel.guards import Unwanted
 from timebell.notify.deciding import Facts, refusal
 from timebell.notify.intents import Intent, route_from
 from timebell.notify.models import Check, Digest
@@ -42,10 +43,9 @@ def refused(name: str, reason: str, detail: Mapping[str, Any]) -> Check:
     return Check(name=name, verdict="refused", reason=reason, detail=detail)
 
 
-def refused_by(guard: str, answer: bool | Refused) -> Check:
-    """A guard's no, with its words where it has some."""
-    why = {"why": answer.why} if isinstance(answer, Refused) else {}
-    return refused("guard", "guard_refused", {"guard": guard, **why})
+def refused_by(answer: Unwanted) -> Check:
+    why = {} if answer.why is None else {"why": answer.why}
+    return refused("guard", "guard_refused", {"guard": answer.guard, **why})
 
 
 def entry_of(member: Row, read: Mapping[str, Any]) -> dict[str, Any]:

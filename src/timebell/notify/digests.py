@@ -20,9 +20,10 @@ import orjson
 
 from timebell.clock import Ids
 from timebell.db.pool import Row
-from timebell.errors import ConfigurationError, NotFound
+from timebell.errors import NotFound
 from timebell.kernel import Job, Retry, Snooze, Timebell, Transaction
-from timebell.notify.contexts import Unread, read_context
+from timebell.kernel.guards import ask_guard
+from timebell.notify.contexts import Unread, Untold, read_context
 from timebell.notify.deciding import Facts
 from timebell.notify.delivery_store import Columns, DeliveryStore
 from timebell.notify.digest_entries import entry_of, job_of, refusal_of, refused, refused_by, ways_of
@@ -102,7 +103,7 @@ class Digests:
         self._store = DigestStore(bell.clock)
         self._notes = DeliveryStore(bell.clock)
         self._dissolver = Dissolver(bell)
-        self._templates = templates or Templates(bell)
+        self._templates = templates or bell.shared.one(Templates)
         self._ids = Ids(bell.chance)
 
     async def join(
@@ -334,14 +335,12 @@ class Digests:
 
     async def _ask_guard(self, job: Job, member: Row) -> Check | None:
         """Asked as if its own job ran: a guard looks at the subject and the payload of what it is asked about."""
-        name = member["guard"]
-        if name is None:
+        if member["guard"] is None:
             return None
-        guard = job.bell.registry.guards.get(name)
-        if guard is None:
-            raise ConfigurationError(f"guard: none is registered as {name!r}; load the app that brings it")
-        answer = await guard(job_of(member, job))
-        return None if answer else refused_by(name, answer)
+        answer = await ask_guard(job_of(member, job), member["guard"])
+        if isinstance(answer, Retry):
+            raise Untold(answer)
+        return None if answer is None else refused_by(answer)
 
 
 def _digest_of(window: Row) -> Digest:

@@ -95,7 +95,7 @@ class Explainer:
         self._store = NotificationStore(bell.clock)
         self._deliveries = DeliveryStore(bell.clock)
         self._notifications = Notifications(bell)
-        self._templates = Templates(bell)
+        self._templates = bell.shared.one(Templates)
         self._insights = Insights(bell.database, bell.clock)
 
     async def explain(self, id: UUID, *, tenant: str = DEFAULT_TENANT) -> Explanation:

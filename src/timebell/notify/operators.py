@@ -47,7 +47,7 @@ DRAFT: Final = TemplateDraft(
 async def tell_operators(bell: Timebell, tx: Transaction, news: Sequence[AlertNews]) -> None:
     """Tell each of them. One who cannot be told, since there is no such recipient any more, keeps nobody else from
     being told; where that is all of them it fails, and is tried again."""
-    notify = Notify(bell)
+    notify = bell.shared.one(Notify)
     # An operator may replace it by a text of their own.
     await notify.templates.ship(tx, DRAFT)
     recipients = [UUID(id) for id in bell.settings.operations_recipients]

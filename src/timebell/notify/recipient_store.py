@@ -36,6 +36,9 @@ class RecipientStore(NotifyStore):
         rows = await self._run(session, "read_recipient", tenant=tenant, id=id, external_id=external_id)
         return rows[0] if rows else None
 
+    async def hold_living(self, session: Session, *, tenant: str, ids: list[UUID]) -> set[UUID]:
+        return {row["id"] for row in await self._run(session, "hold_living", tenant=tenant, ids=ids)}
+
     async def read_recipients(self, session: Session, *, tenant: str, ids: list[UUID]) -> Sequence[Row]:
         return await self._run(session, "read_recipients", tenant=tenant, ids=ids)
 

@@ -164,6 +164,11 @@ class Recipients:
         """Where those of these recipients are who are there; none is erased before the transaction ends."""
         return {row["id"]: row["timezone"] for row in await self._kept(tx, ids)}
 
+    async def hold(self, tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
+        """Which of these recipients are there; none is erased before the transaction ends."""
+        asked = _checked_ids(tx, ids)
+        return await self._store.hold_living(tx.session, tenant=tx.tenant, ids=asked)
+
     async def get_many(self, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Recipient]:
         """Those of these recipients who are there, with their addresses, by their ids."""
         asked = _checked_ids(tx, ids)

@@ -32,9 +32,6 @@ class ReportStore(NotifyStore):
             provider_ids=provider_ids,
         )
 
-    async def hold_living(self, session: Session, *, tenant: str, ids: list[UUID]) -> set[UUID]:
-        return {row["id"] for row in await self._run(session, "hold_living", tenant=tenant, ids=ids)}
-
     async def insert_reports(
         self, session: Session, *, provider: str, tenant: str | None, columns: Columns
     ) -> set[str]:

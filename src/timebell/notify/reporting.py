@@ -22,6 +22,7 @@ from timebell.kernel.models import check_name
 from timebell.notify.answers import storable
 from timebell.notify.opt_outs import OptOuts
 from timebell.notify.provider import Channel, Report, ReportKind
+from timebell.notify.recipient_store import RecipientStore
 from timebell.notify.report_store import ReportStore
 from timebell.notify.standing import Standing, after_report, together
 from timebell.notify.suppressions import SuppressedClass, Suppressions
@@ -72,6 +73,7 @@ class Reports:
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
         self._store = ReportStore(bell.clock)
+        self._recipients = RecipientStore(bell.clock)
         self._suppressions = Suppressions(bell)
         self._opt_outs = OptOuts(bell)
 
@@ -155,7 +157,7 @@ class Reports:
 
     async def _without_the_erased(self, tx: Transaction, abouts: Sequence[_About]) -> Sequence[_About]:
         """Who was erased since the delivery was found has no address any more, and must not get it back."""
-        living = await self._store.hold_living(
+        living = await self._recipients.hold_living(
             tx.session, tenant=tx.tenant, ids=sorted({about.recipient_id for about in abouts})
         )
         return [

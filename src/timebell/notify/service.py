@@ -42,7 +42,7 @@ class Notify:
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
         self.recipients = Recipients(bell)
-        self.templates = Templates(bell)
+        self.templates = bell.shared.one(Templates)
         self.suppressions = Suppressions(bell)
         self.policies = Policies(bell)
         self.senders = Senders(bell)

@@ -84,7 +84,7 @@ class Templates:
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
         self._store = TemplateStore(bell.clock)
-        self._cache = _Cache()
+        self._cache = bell.shared.everywhere(_Cache)
         self._pins: Together[Asked, Pinned | None] = Together(self._read_pins)
         self._reads: Together[Asked, CompiledTemplate | None] = Together(self._read_many, most=50)
 

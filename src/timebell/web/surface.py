@@ -68,7 +68,7 @@ def surface_of(
     sandbox: Sandbox | None = None,
 ) -> Surface:
     """The surface on a bell that connects as the role of the API."""
-    notify = Notify(bell)
+    notify = bell.shared.one(Notify)
     keys, tokens = ApiKeys(bell), Tokens(bell.settings, bell.tallies.previous_keys)
     per_minute = bell.settings.requests_per_minute
     quotas = Quotas(bell)

@@ -49,8 +49,8 @@ STAFFING = [
     Planted(
         name="staffing-erased-worker-is-booked",
         file="apps/marketplace/staffing/checkout.py",
-        old="        if worker.recipient_id not in names:\n",
-        new="        if not names:\n",
+        old="        if worker.recipient_id not in there:\n",
+        new="        if not there:\n",
         why="Nobody would come.",
         tests=_ERASED,
     ),

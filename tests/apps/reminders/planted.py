@@ -9,6 +9,14 @@ _TASKS = ("tests/apps/reminders/test_tasks.py",)
 
 PLANTED = [
     Planted(
+        name="muted-and-told",
+        file="apps/reminders/service.py",
+        old="for minutes in details.told]",
+        new="for minutes in details.offsets]",
+        why="An hour that was unticked is told all the same.",
+        tests=("tests/apps/reminders/test_reminding.py",),
+    ),
+    Planted(
         name="task-of-another-tenant",
         file="apps/reminders/sql/read_task.sql",
         old="WHERE t.tenant = :tenant::text AND t.user_id",

@@ -37,6 +37,25 @@ async def test_everything_may_be_muted(ada: Desk) -> None:
     assert (await ada.get(made.schedule.id)).state == (await ada.get(silent.schedule.id)).state == "ended"
 
 
+@pytest.mark.req("X-R7")
+async def test_what_is_muted_altogether_runs_nothing_and_owes_again_what_is_still_ahead(ada: Desk) -> None:
+    """Unmuted a day before the second of four: those offsets are told that are still to come, and no older ones."""
+    made = await ada.create(recurrence="FREQ=WEEKLY;COUNT=4", offsets=(2880, 360), muted=(2880, 360))
+    assert [one.steps for one in made.diff.added] == [()] * 4
+    assert len(await ada.list()) == 4
+    await ada.harness.advance(to=FRIDAY + WEEK - 24 * HOUR)
+    subjects = [f"occurrence:{one.id}" for one in await ada.occurrences(made.schedule.id)]
+    for table in ("jobs", "job_log", "agendas"):
+        assert not await ada.rows(f"SELECT * FROM timebell.{table} WHERE subject = ANY($1)", subjects)
+    again = await ada.edit(made.schedule.id, muted=())
+    assert [one.steps for one in again.diff.added] == [("before-360",), *[("before-2880", "before-360")] * 2]
+    await ada.harness.advance(to=FRIDAY + 4 * WEEK)
+    assert [at for minutes, at in await told(ada) if minutes == 360] == [
+        FRIDAY + weeks * WEEK - 6 * HOUR for weeks in (1, 2, 3)
+    ]
+    assert len(await told(ada)) == 5
+
+
 @pytest.mark.req("X-R4", "X-R3")
 async def test_offsets_that_are_past_are_not_told_in_a_burst(ada: Desk) -> None:
     await ada.create(kind="reminder", start_local=datetime(2026, 3, 2, 19, 0))

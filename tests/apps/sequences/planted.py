@@ -313,7 +313,7 @@ PLANTED = [
     Planted(
         name="people-not-held",
         file="apps/sequences/enrolling.py",
-        old="            await self._notify.recipients.names(tx, asked[start : start + _ASKED_MAX])",
+        old="            await self._notify.recipients.hold(tx, asked[start : start + _ASKED_MAX])",
         new="            pass",
         why="Somebody who is erased meanwhile is owed something all the same.",
         tests=_ERASED,

@@ -33,9 +33,9 @@ from tests.store.notify.digest_support import (
 from tests.store.notify.support import SCHEMA, insert
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
-from timebell.errors import ConfigurationError
-from timebell.kernel import Enqueue, Registry, Timebell
+from timebell.kernel import Enqueue, Registry, Retry, Timebell
 from timebell.notify.consent import Suppressed
+from timebell.notify.contexts import Untold
 from timebell.notify.desk import Desk, Progress
 from timebell.notify.digests import MEMBERS_MAX, Digests
 from timebell.notify.models import Address, OptOut, Recipient, Route
@@ -342,8 +342,9 @@ async def test_a_guard_that_nobody_brought_stops_it_before_anything_is_told(
     bell: Timebell, tables: Tables
 ) -> None:
     digest_id = await joined(bell, "post:1", guard="news.unheard_of")
-    with pytest.raises(ConfigurationError, match=r"none is registered as 'news\.unheard_of'"):
+    with pytest.raises(Untold, match=r"no guard is registered as 'news\.unheard_of'") as untold:
         await close(Digests(bell), await teller(bell, tables, digest_id), digest_id, ANA, CLOSES_AT)
+    assert isinstance(untold.value.outcome, Retry)
     assert await states(tables) == {"post:1": ("held", "held_digest")}
 
 

@@ -477,10 +477,12 @@ async def test_whoever_is_asked_for_is_there_until_the_end(
         await recipients.erase(tx, gone.id)
     ids = [ben.id, ana.id, ana.id, gone.id, other.id, uuid4()]
     free = "SELECT name FROM timebell_notify.recipients WHERE name IN ('Ana', 'Ben') FOR UPDATE SKIP LOCKED"
-    for ask, known in (
+    asked: tuple[tuple[Any, Any], ...] = (
+        (recipients.hold, {ana.id, ben.id}),
         (recipients.timezones, {ana.id: "Asia/Tokyo", ben.id: "Europe/Berlin"}),
         (recipients.names, {ana.id: "Ana", ben.id: "Ben"}),
-    ):
+    )
+    for ask, known in asked:
         async with bell.transaction() as tx:
             assert await ask(tx, ids) == known
             # Only she of the other tenant is free to be erased.

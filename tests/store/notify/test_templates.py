@@ -14,6 +14,7 @@ from tests.store.support import NOW, Tables
 from timebell.errors import InvalidInput, InvalidTemplate, NotFound
 from timebell.kernel import Timebell
 from timebell.notify.models import Address, Recipient
+from timebell.notify.service import Notify
 from timebell.notify.template_models import (
     Reader,
     Rendered,
@@ -314,6 +315,18 @@ async def test_the_cache_is_bounded(
         assert await body_of(templates, version=version) == f"{version - 1}" * 100
     assert templates._cache._chars == 200
     assert len(templates._cache._compiled) == 2
+
+
+async def test_all_bells_of_a_process_have_one_cache(bell: Timebell, templates: Templates) -> None:
+    """As the one that pays and the one that answers requests; each has its own way to the database."""
+    await save(bell, templates, "Hi")
+    await body_of(templates)
+    beside, apart = Timebell(bell.database, beside=bell), Timebell(bell.database)
+    notify = beside.shared.one(Notify)
+    assert notify is beside.shared.one(Notify) is not bell.shared.one(Notify)
+    assert notify.templates._cache._compiled.keys() == {("default", "greeting", 1)}
+    assert apart.shared.one(Notify).templates._cache._compiled == {}
+    assert beside.tallies is bell.tallies is not apart.tallies
 
 
 async def test_the_cache_counts_what_texts_take_once_they_are_read(

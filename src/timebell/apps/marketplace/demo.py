@@ -57,7 +57,7 @@ class Demo:
     def __init__(self, bell: Timebell, by: By) -> None:
         self._bell = bell
         self._by = by
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
         self._companies = Companies(bell, self._notify)
         self._workers = Workers(bell, self._notify)
         self._checkout = Checkout(bell, self._notify)

@@ -137,7 +137,7 @@ DRAFTS: Final = (
 
 async def ship(bell: Timebell) -> None:
     """Have these be the texts of every tenant."""
-    notify = Notify(bell)
+    notify = bell.shared.one(Notify)
     async with bell.transaction() as tx:
         await notify.templates.ship_all(tx, (*DRAFTS, *SEARCH_DRAFTS), is_locked=True)
 

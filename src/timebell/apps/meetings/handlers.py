@@ -37,14 +37,14 @@ async def replan(job: Job) -> Outcome:
 
 async def read_calendar(job: Job) -> Outcome:
     """Read an imported calendar again; one job for each, which goes on as long as that is there."""
-    imports = Imports(job.bell, Notify(job.bell))
+    imports = Imports(job.bell, job.bell.shared.one(Notify))
     read_at = await imports.keep(job.tenant, UUID(job.payload["import_id"]))
     return Done() if read_at is None else Snooze(until=read_at, reason="until it is read again")
 
 
 async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     await _meetings(bell).erase(tx, person)
-    await Imports(bell, Notify(bell)).erase(tx, person)
+    await Imports(bell, bell.shared.one(Notify)).erase(tx, person)
 
 
 async def export(
@@ -54,4 +54,4 @@ async def export(
 
 
 def _meetings(bell: Timebell) -> Meetings:
-    return Meetings(bell, Notify(bell))
+    return Meetings(bell, bell.shared.one(Notify))

@@ -151,7 +151,7 @@ class Imports:
         self, tx: Transaction, person: UUID, *, name: str, url: str | None, actor: str | None
     ) -> CalendarImport:
         # Who was erased a moment ago may still be remembered as one who may call, and leaves nothing behind.
-        if person not in await self._notify.recipients.names(tx, [person]):
+        if not await self._notify.recipients.hold(tx, [person]):
             raise NotFound(f"there is no recipient {person}")
         id = self._ids.new()
         if not await self._store.insert_import(

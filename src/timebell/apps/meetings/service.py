@@ -247,7 +247,7 @@ class Meetings:
 
     async def _lock(self, tx: Transaction, seen: Meeting) -> Meeting:
         """The meeting as it is by now. Those who take part are held before it, as where one of them is erased."""
-        await self._notify.recipients.names(tx, seen.participants)
+        await self._notify.recipients.hold(tx, seen.participants)
         await self._store.lock_meeting(tx, id=seen.id)
         return await self._read(tx, seen.id)
 

@@ -212,6 +212,6 @@ DRAFTS: Final = (
 
 async def ship(bell: Timebell) -> None:
     """Have this version's texts be the current ones of every tenant that has none of its own."""
-    notify = Notify(bell)
+    notify = bell.shared.one(Notify)
     async with bell.transaction() as tx:
         await notify.templates.ship_all(tx, DRAFTS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from timebell.apps.reminders import handlers
 from timebell.apps.reminders.exporting import export
 from timebell.apps.reminders.guards import IS_OPEN, is_open
-from timebell.apps.reminders.service import SILENCE
 from timebell.apps.reminders.tasks import KEEP_TASKS
 from timebell.apps.reminders.templates import ship
 from timebell.kernel import App, Handler, Queue
@@ -17,7 +16,7 @@ APP = App(
     migrations="timebell.apps.reminders.migrations",
     handlers={
         KEEP_TASKS: Handler(run=handlers.keep_tasks, mode="plain", queue=QUEUE),
-        SILENCE: Handler(run=handlers.silence, mode="plain", queue=QUEUE),
+        handlers.SILENCE: Handler(run=handlers.silence, mode="plain", queue=QUEUE),
     },
     guards={IS_OPEN: is_open},
     queues=[Queue(name=QUEUE)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from timebell.apps.reminders.service import Reminders
@@ -9,6 +10,8 @@ from timebell.apps.reminders.tasks import Tasks
 from timebell.errors import NotFound
 from timebell.kernel import Done, Job, Outcome, Snooze, Timebell, Transaction
 from timebell.notify import Notify
+
+SILENCE: Final = "reminders.silence"
 
 
 async def keep_tasks(job: Job) -> Outcome:
@@ -29,8 +32,8 @@ async def keep_tasks(job: Job) -> Outcome:
 
 
 async def silence(_: Job) -> None:
-    """What an occurrence owes that nobody wants to be reminded of."""
+    """What an occurrence owes that nobody wants to be reminded of, as the release before muted its schedule."""
 
 
 async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
-    await Reminders(bell, Notify(bell)).erase(tx, person)
+    await Reminders(bell, bell.shared.one(Notify)).erase(tx, person)

@@ -21,7 +21,6 @@ from timebell.errors import NotFound
 from timebell.kernel import Occurrence, Page, Schedule, ScheduleChange, Step, Timebell, Transaction
 from timebell.notify import Notify, Route, Tell
 
-SILENCE: Final = "reminders.silence"
 # Told in the inbox whatever happens, and besides as the person prefers.
 _ROUTE: Final = Route(first="preferred", also=("inbox",))
 _DELETED: Final = "deleted"
@@ -220,9 +219,8 @@ class Reminders:
         }
 
     async def _steps(self, tx: Transaction, person: UUID, details: Details) -> Sequence[Step]:
-        """A reminder at each offset. A schedule must owe something, so one that is muted altogether owes a silence."""
-        steps = [await self._step(tx, person, details, minutes) for minutes in details.told]
-        return steps or [Step(key="silence", kind=SILENCE, offset=timedelta(0))]
+        """A reminder at each offset; one that is muted altogether has occurrences, and they owe nothing."""
+        return [await self._step(tx, person, details, minutes) for minutes in details.told]
 
     async def _step(self, tx: Transaction, person: UUID, details: Details, minutes: int) -> Step:
         tell = Tell(

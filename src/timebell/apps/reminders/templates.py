@@ -40,4 +40,4 @@ REMINDER: Final = TemplateDraft(
 async def ship(bell: Timebell) -> None:
     """Have this version's texts be the current ones of every tenant that has none of its own."""
     async with bell.transaction() as tx:
-        await Notify(bell).templates.ship_all(tx, [REMINDER])
+        await bell.shared.one(Notify).templates.ship_all(tx, [REMINDER])

@@ -40,7 +40,7 @@ class InstalledSequence:
 async def install(bell: Timebell, *, name: str, replace: bool, tenant: str, actor: str) -> CommandAnswer:
     """What is not there is written. What is there may have been changed by somebody, and is left unless it is to be
     replaced: then it gets a new version, and whoever is enrolled keeps theirs."""
-    notify, chosen = Notify(bell), read_set(name)
+    notify, chosen = bell.shared.one(Notify), read_set(name)
     # First the templates, for good: a sequence is checked with those that everybody can see.
     async with bell.transaction(tenant=tenant) as tx:
         templates = [
@@ -144,7 +144,9 @@ def _lines(templates: Sequence[InstalledTemplate], sequences: Sequence[Installed
 async def list_them(bell: Timebell, *, limit: int, cursor: str | None, tenant: str) -> CommandAnswer:
     """The sequences of a tenant in the order of their making."""
     async with bell.transaction(tenant=tenant) as tx:
-        page = await Reading(bell, Notify(bell)).sequences(tx, trigger_event=None, limit=limit, cursor=cursor)
+        page = await Reading(bell, bell.shared.one(Notify)).sequences(
+            tx, trigger_event=None, limit=limit, cursor=cursor
+        )
     lines = [
         f"{each.id}  {each.name}  at {each.trigger_event}, version {each.version}, "
         f"{len(each.terms.steps)} steps, {'active' if each.is_active else 'switched off'}"

@@ -100,7 +100,7 @@ class Enrolling:
         """None of these people is erased before the transaction ends."""
         asked = sorted(set(ids))
         for start in range(0, len(asked), _ASKED_MAX):
-            await self._notify.recipients.names(tx, asked[start : start + _ASKED_MAX])
+            await self._notify.recipients.hold(tx, asked[start : start + _ASKED_MAX])
 
     async def read(self, tx: Transaction, subjects: Sequence[str]) -> dict[str, Subject]:
         rows = await self._store.read_subjects(tx, subjects=list(subjects))

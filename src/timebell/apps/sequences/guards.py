@@ -88,7 +88,7 @@ async def _read(job: Job, tx: Transaction) -> Row | None:
 
 async def _recipient(job: Job, tx: Transaction, row: Row) -> Recipient | None:
     id = UUID(int=row["recipient_id"].int)
-    return (await Notify(job.bell).recipients.get_many(tx, [id])).get(id)
+    return (await job.bell.shared.one(Notify).recipients.get_many(tx, [id])).get(id)
 
 
 def _step_of(row: Row) -> SequenceStep | None:

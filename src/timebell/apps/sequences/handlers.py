@@ -31,7 +31,7 @@ async def complete(job: Job) -> Outcome:
 
 async def _move(job: Job, transition: Transition) -> Outcome:
     assert job.subject is not None, "every transition is a booking's"
-    bookings = Bookings(job.bell, Notify(job.bell))
+    bookings = Bookings(job.bell, job.bell.shared.one(Notify))
     is_settled = await bookings.move_by_itself(job.tx, job.subject, transition, by=_by(job))
     return Done() if is_settled else Snooze(delay=_SOON, reason="the booking is being changed")
 
@@ -40,7 +40,7 @@ async def apply(job: Job) -> Outcome:
     """A version for all who are enrolled, or the end of a sequence: some at a time, each time in one transaction."""
     after = job.payload["after"] if job.cursor is None else job.cursor["after"]
     application_id = UUID(job.payload["application_id"])
-    sequences = Sequences(job.bell, Notify(job.bell))
+    sequences = Sequences(job.bell, job.bell.shared.one(Notify))
     last = await sequences.go_on(job.tx, application_id, after=after, by=_by(job))
     return _until(last)
 
@@ -49,7 +49,7 @@ async def replan(job: Job) -> Outcome:
     """What is owed about many subjects is stated anew, some at a time."""
     after = "" if job.cursor is None else job.cursor["after"]
     person = job.payload.get("person")
-    bookings = Bookings(job.bell, Notify(job.bell))
+    bookings = Bookings(job.bell, job.bell.shared.one(Notify))
     last = await bookings.replan(
         job.tx, after=after, person=None if person is None else UUID(person), by=_by(job)
     )
@@ -64,7 +64,7 @@ def _until(last: str | None) -> Outcome:
 
 async def erase(bell: Timebell, tx: Transaction, person: UUID) -> None:
     """Forget a person who is erased: nothing concerns them any more, and the next contact in line is the primary."""
-    store, enrolling = SequenceStore(bell.clock), Enrolling(bell, Notify(bell))
+    store, enrolling = SequenceStore(bell.clock), Enrolling(bell, bell.shared.one(Notify))
     after = ""
     while names := await store.list_subjects_of_person(tx, person=person, after=after, limit=BATCH):
         await store.lock_subjects(tx, subjects=names)

@@ -12,7 +12,7 @@ from timebell.apps.scheduler import dues, handlers, intake, letters, rules, serv
 from timebell.brokers import Intake, Received, Returned
 from timebell.kernel import Done
 from timebell.kernel.holds import Holds
-from timebell.kernel.schedule_planning import PlanWriter
+from timebell.kernel.schedule_replanning import Replanner
 
 PLANTS: list[Plant] = []
 _CALM = replace(CALM, requests_a_day=40, stops_a_day=0)
@@ -109,7 +109,7 @@ def _cancelled_and_waiting() -> Planted:
     async def withdraw_waiting(self: Any, *facts: Any) -> None:
         return None
 
-    return several(_unlooked(), instead(PlanWriter, "_withdraw_waiting", withdraw_waiting))
+    return several(_unlooked(), instead(Replanner, "_withdraw_waiting", withdraw_waiting))
 
 
 @_plant("a request that is over is taken for a new one", "refired", "rows", slow=True)

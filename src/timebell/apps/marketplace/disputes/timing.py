@@ -45,7 +45,7 @@ class Timing:
         self._bookings = Bookings(bell)
         self._ending = Ending(bell)
         self._ledger = Ledger(bell)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
         self._payouts = Payouts(bell)
         self._settings = StaffingStore(bell.clock)
         self._shifts = ShiftStore(bell.clock)

@@ -85,7 +85,7 @@ async def tell_stopped(job: Job) -> Outcome:
     if not people and job.cursor is None:
         leaders = await store.list_leaders(job.tx, company_id=policy.company_id, limit=LEADERS_MAX)
         told = _tells(job, policy, INSURANCE_ENDED, leaders)
-    await Notify(job.bell).tell_many(job.tx, told)
+    await job.bell.shared.one(Notify).tell_many(job.tx, told)
     if len(people) < limit:
         return Done()
     return Snooze(delay=timedelta(0), reason="more to come", cursor={"after": str(people[-1].recipient_id)})

@@ -126,7 +126,7 @@ class Monitoring:
         by_id = {policy.id: policy for policy in policies}
         told = [tell for id, person in warned for tell in self._tells(by_id[id], threshold, person)]
         for start in range(0, len(told), _TOLD_AT_ONCE):
-            await Notify(self._bell).tell_many(self._tx, told[start : start + _TOLD_AT_ONCE])
+            await self._bell.shared.one(Notify).tell_many(self._tx, told[start : start + _TOLD_AT_ONCE])
         count = len(told)
         if count:
             self._tx.after_commit.append(

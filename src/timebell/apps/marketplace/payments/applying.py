@@ -52,7 +52,7 @@ class Applying:
         self._bookings = Bookings(bell)
         self._ledger = Ledger(bell)
         self._payouts = Payouts(bell)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
         self._alerts = Alerts(bell)
 
     async def apply(

@@ -66,7 +66,7 @@ class Cutoff:
         self._checking = Checking(bell)
         self._applying = Applying(bell)
         self._ending = Ending(bell)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
 
     async def run(self, job: Job) -> Outcome:
         async with self._bell.transaction(tenant=job.tenant) as tx:

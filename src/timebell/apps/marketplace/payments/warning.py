@@ -44,7 +44,7 @@ async def warn(job: Job) -> Outcome:
         guard=IS_GOING_ON,
         correlation_id=by_of(job).correlation_id,
     )
-    await Notify(bell).tell_many(tx, told)
+    await bell.shared.one(Notify).tell_many(tx, told)
     said = {"period_start": job.payload["period_start"], "recipients": [str(one.recipient) for one in told]}
     await bookings.record(tx, booking, "staffing_booking.warned", by=by_of(job), data=said)
     tx.after_commit.append(lambda: bell.tallies.add(NOTICES, "final_warning", by=len(told)))

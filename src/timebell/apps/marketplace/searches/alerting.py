@@ -92,7 +92,7 @@ class Alerts:
         self._settings = settings
         self._store = MatchingStore(bell.clock)
         self._searches = SearchStore(bell.clock)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
 
     async def give(self, tx: Transaction, worker: Listed, matches: Sequence[Match], by: By) -> Given:
         """All of them or none. A search tells of somebody once a day, and a person is told so many an hour."""
@@ -100,7 +100,7 @@ class Alerts:
         users = sorted({match.user_id for match in matches})
         await self._searches.lock_user(tx, user_ids=users)
         # Whoever is being erased is waited for here, and not when something is written that the erasure waits for.
-        there = await self._notify.recipients.names(tx, users)
+        there = await self._notify.recipients.hold(tx, users)
         matches = [match for match in matches if match.user_id in there]
         recent = await self._store.read_alerts(
             tx, search_ids=[match.id for match in matches], worker_id=worker.id

@@ -108,7 +108,7 @@ class Digests:
         self._settings = settings
         self._store = MatchingStore(bell.clock)
         self._searches = SearchStore(bell.clock)
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
 
     async def compose(
         self, tx: Transaction, users: Sequence[UUID], timezone: str, at: datetime, by: By

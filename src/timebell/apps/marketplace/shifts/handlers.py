@@ -71,7 +71,7 @@ async def climb_ladder(job: Job) -> Outcome:
         return Done()
     booking, shift = held.booking, held.shift
     people = await Bookings(job.bell).people_of(job.tx, booking)
-    names = await Notify(job.bell).recipients.names(job.tx, [people.worker])
+    names = await job.bell.shared.one(Notify).recipients.names(job.tx, [people.worker])
     worker = names.get(people.worker, "?")
     if job.step == _FIRST_RUNG:
         link = TimesheetLinks(job.bell).url(shift, people.supervisor)
@@ -185,7 +185,7 @@ async def _tell(
         guard=guard,
         correlation_id=job.correlation_id,
     )
-    await Notify(job.bell).tell_many(job.tx, told)
+    await job.bell.shared.one(Notify).tell_many(job.tx, told)
 
 
 def _by(job: Job) -> By:

@@ -41,7 +41,7 @@ class Owing:
 
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
         self._store = ShiftStore(bell.clock)
 
     async def owe(

@@ -79,7 +79,7 @@ class Shifts:
 
     def __init__(self, bell: Timebell) -> None:
         self._bell = bell
-        self._notify = Notify(bell)
+        self._notify = bell.shared.one(Notify)
         self._access = Access(bell)
         self._bookings = Bookings(bell)
         self._owing = Owing(bell)

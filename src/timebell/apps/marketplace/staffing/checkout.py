@@ -111,10 +111,10 @@ class Checkout:
         if worker.company_id != new.lender_company_id:
             message = f"the worker {worker.id} is not lent by {new.lender_company_id}; give their company"
             raise wrong_field("lender_company_id", message)
-        names = await self._notify.recipients.names(tx, [new.supervisor_id, worker.recipient_id])
-        if new.supervisor_id not in names:
+        there = await self._notify.recipients.hold(tx, [new.supervisor_id, worker.recipient_id])
+        if new.supervisor_id not in there:
             raise unknown_reference("supervisor_id", "recipient", new.supervisor_id)
-        if worker.recipient_id not in names:
+        if worker.recipient_id not in there:
             raise unknown_reference("worker_id", "worker", new.worker_id)
         await self._store.lock_worker(tx, id=worker.id)
         locked = await self._store.read_worker(tx, id=worker.id)

@@ -85,7 +85,7 @@ class Companies:
         if role not in ROLES_OF[company.type]:
             fitting = ", ".join(sorted(ROLES_OF[company.type]))
             raise wrong_field("role", f"a {company.type} has no {role}; give one of {fitting}")
-        if not await self._notify.recipients.names(tx, [recipient_id]):
+        if not await self._notify.recipients.hold(tx, [recipient_id]):
             raise unknown_reference("recipient_id", "recipient", recipient_id)
         if await self._store.insert_member(tx, company_id=id, recipient_id=recipient_id, role=role):
             if await self._store.count_members(tx, company_id=id, limit=MEMBERS_MAX + 1) > MEMBERS_MAX:

@@ -43,7 +43,7 @@ class Workers:
         company = await self._companies.administered(tx, company_id, by=by)
         if company.type != "lender":
             raise wrong_field("company_id", f"{company_id} borrows workers; give a company that lends them")
-        if not await self._notify.recipients.names(tx, [recipient_id]):
+        if not await self._notify.recipients.hold(tx, [recipient_id]):
             raise unknown_reference("recipient_id", "recipient", recipient_id)
         id = self._ids.new()
         if not await self._store.insert_worker(

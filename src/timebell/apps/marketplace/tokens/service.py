@@ -36,7 +36,7 @@ class MagicLinks:
     async def issue(self, tx: Transaction, person: UUID, minutes: int, *, by: By) -> NewLink:
         """One that is good for so many minutes. Those that a person has stay good."""
         check_operator(by)
-        if not await self._notify.recipients.names(tx, [person]):
+        if not await self._notify.recipients.hold(tx, [person]):
             raise NotFound(f"there is no recipient {person}; add it first")
         await Cleaning(self._bell).ensure(tx, by=by)
         token = token_of(secrets.token_urlsafe(_TOKEN_BYTES))
