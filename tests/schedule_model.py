@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from dateutil.rrule import rrulestr  # type: ignore[import-untyped]
 
-from timebell.kernel.schedule_models import Schedule
+from timebell.kernel.schedules.models import Schedule
 
 HORIZON = timedelta(days=60)
 NOTHING = timedelta(0)

@@ -13,7 +13,7 @@ import orjson
 from timebell.bench.bars import beside_bars
 from timebell.bench.cost import Cost, Meter
 from timebell.bench.ground import Ground, close, throwaway
-from timebell.engine.planner import Planner
+from timebell.engine.planner.planner import Planner
 from timebell.kernel import Timebell
 from timebell.rules.localtime import TIMEZONE_VERSION
 

@@ -13,9 +13,9 @@ from timebell.bench.raw import RawLoop
 from timebell.clock import Ids
 from timebell.db.pool import Row, Session
 from timebell.kernel import Timebell
-from timebell.notify.delivery_store import Columns, DeliveryStore
-from timebell.notify.inbox_store import InboxStore
-from timebell.notify.notes import content_json
+from timebell.notify.delivery.delivery_store import Columns, DeliveryStore
+from timebell.notify.inbox.inbox_store import InboxStore
+from timebell.notify.planning.notes import content_json
 from timebell.notify.provider import Content
 
 _TEXT = "Dear Recipient, the meeting begins on 15 November 2026 at 09:30."

@@ -29,7 +29,7 @@ from timebell.db.migrate import check_schema
 from timebell.db.pool import Observer, Session
 from timebell.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
 from timebell.kernel.bell import DEFAULT_TENANT
-from timebell.kernel.insights_store import InsightsStore
+from timebell.kernel.insights import InsightsStore
 from timebell.kernel.restore_store import RestoreStore
 from timebell.kernel.store import Store
 from timebell.loading import apps_of, registry_of, slices_of

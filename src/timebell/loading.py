@@ -15,15 +15,15 @@ from timebell.config import Settings
 from timebell.db.migrate import Slice
 from timebell.errors import ConfigurationError
 from timebell.kernel.app import App, Handler, Registry
-from timebell.kernel.job import Job
+from timebell.kernel.jobs import Job
 from timebell.kernel.migrations import KERNEL
 from timebell.kernel.models import Queue
 from timebell.notify import Provider, notify_app
 from timebell.notify.migrations import NOTIFY
-from timebell.notify.telling import DELIVER
+from timebell.notify.planning.telling import DELIVER
 from timebell.providers.building import open_providers
 from timebell.web.migrations import WEB
-from timebell.web.replies import erase_replies, prune_web
+from timebell.web.operation.replies import erase_replies, prune_web
 
 CHECK_KIND = "timebell.check"
 

@@ -16,8 +16,7 @@ from timebell.engine import Engine
 from timebell.errors import ConfigurationError, DatabaseUnavailable, EmbeddedServerError
 from timebell.kernel.aside import Aside
 from timebell.kernel.bell import Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import Pulse
+from timebell.kernel.insights import Insights, Pulse
 from timebell.loading import Loaded, load, slices_of
 from timebell.logs import Logger
 from timebell.notify import Provider, Reporter
@@ -35,14 +34,14 @@ from timebell.server import (
     watching,
     with_secret_key,
 )
-from timebell.web.health import health_of
-from timebell.web.keys import NewKey
-from timebell.web.listening import Front, Listener
-from timebell.web.metrics import Metrics
-from timebell.web.remembered import Remembered
+from timebell.web.access.keys import NewKey
+from timebell.web.operation.remembered import Remembered
+from timebell.web.operation.surface import surface_of
 from timebell.web.sandbox import NewSandbox, Sandbox, refuse_sandbox, sandboxed
-from timebell.web.serving import only_a_node, serving, settle_keys
-from timebell.web.surface import surface_of
+from timebell.web.server.health import health_of
+from timebell.web.server.listening import Front, Listener
+from timebell.web.server.metrics import Metrics
+from timebell.web.server.serving import only_a_node, serving, settle_keys
 
 log = Logger("timebell.process")
 

@@ -18,8 +18,8 @@ from timebell.db.pool import Database, Limits
 from timebell.db.probe import bare_connection, role_of
 from timebell.engine import Engine
 from timebell.engine.loop import Loop
-from timebell.engine.outages import Outages
-from timebell.engine.watching import Watch
+from timebell.engine.node.outages import Outages
+from timebell.engine.watch.watching import Watch
 from timebell.errors import ConfigurationError, DataFolderInUse, EmbeddedServerError
 from timebell.kernel.app import App, ConsumeFunction, Registry
 from timebell.kernel.bell import Timebell
@@ -27,10 +27,10 @@ from timebell.kernel.insights import Insights
 from timebell.loading import Loaded, load, slices_of
 from timebell.logs import Logger
 from timebell.notify import Provider
-from timebell.notify.provider_store import ProviderStore
+from timebell.notify.delivery.provider_store import ProviderStore
 from timebell.providers.log import captured_providers
-from timebell.web.figures import FigureReader
 from timebell.web.sandbox import NewSandbox, clock_of, refuse_sandbox
+from timebell.web.server.figures import FigureReader
 
 log = Logger("timebell.server")
 

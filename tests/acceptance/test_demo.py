@@ -21,8 +21,8 @@ from timebell import App
 from timebell.config import Settings
 from timebell.errors import ConfigurationError
 from timebell.notify import Notify, Route, TemplateDraft, Text, notify_app
-from timebell.notify.addresses import push_address
-from timebell.notify.notifications import Story
+from timebell.notify.explain.notifications import Story
+from timebell.notify.people.addresses import push_address
 from timebell.providers.log import Log
 from timebell.providers.push_encryption import VapidKey
 from timebell.testing import RecordingProvider

@@ -14,10 +14,10 @@ from tests.acceptance.processes import answer, assert_refused, command
 from timebell.kernel import Timebell
 from timebell.notify import Notify, notify_app
 from timebell.notify.models import Tell
-from timebell.notify.opt_outs import OptOuts
-from timebell.notify.recipients import Recipients
-from timebell.notify.template_models import TemplateDraft, Text
-from timebell.notify.templates import Templates
+from timebell.notify.people.opt_outs import OptOuts
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.templates.models import TemplateDraft, Text
+from timebell.notify.templates.templates import Templates
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import TestDatabase
 

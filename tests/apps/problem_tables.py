@@ -10,9 +10,9 @@ from typing import Any
 
 from timebell.errors import TimebellError
 from timebell.kernel import App
-from timebell.web.codes import EXPLAINED
-from timebell.web.problems import FieldError, Problems, forms_of
-from timebell.web.serving import routes_of
+from timebell.web.operation.codes import EXPLAINED
+from timebell.web.operation.problems import FieldError, Problems, forms_of
+from timebell.web.server.serving import routes_of
 
 Told = tuple[int, str, Sequence[FieldError], Mapping[str, Any]]
 

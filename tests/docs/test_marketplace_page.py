@@ -12,7 +12,7 @@ from timebell.apps.marketplace.staffing.bodies import WorkersQuery
 from timebell.apps.marketplace.staffing.models import BookingStatus, Role, WorkerState
 from timebell.apps.marketplace.staffing.rules import EDGES
 from timebell.web import PageQuery
-from timebell.web.serving import routes_of
+from timebell.web.server.serving import routes_of
 
 PAGE = (ROOT / "docs" / "reference" / "marketplace.md").read_text(encoding="utf-8")
 BASE = "/api/marketplace"

@@ -12,7 +12,7 @@ from timebell.apps.scheduler import with_broker
 from timebell.kernel import App
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-SOURCE = (ROOT / "src" / "timebell" / "web" / "metrics.py").read_text(encoding="utf-8")
+SOURCE = (ROOT / "src" / "timebell" / "web" / "server" / "metrics.py").read_text(encoding="utf-8")
 
 
 def exported() -> set[str]:

@@ -11,19 +11,19 @@ import pytest
 from tests.shape.tree import ROOT
 from timebell import notify
 from timebell.notify import Notify
-from timebell.notify.deliveries import Deliveries
-from timebell.notify.inbox import Inbox
-from timebell.notify.incoming import Incoming
-from timebell.notify.notifications import Notifications
-from timebell.notify.opt_outs import OptOuts
-from timebell.notify.outbox import Outbox
-from timebell.notify.policies import Policies
-from timebell.notify.recipients import Recipients
-from timebell.notify.reporting import Reports
-from timebell.notify.senders import Senders
-from timebell.notify.suppressions import Suppressions
-from timebell.notify.templates import Templates
-from timebell.notify.unsubscribing import Unsubscribing
+from timebell.notify.explain.deliveries import Deliveries
+from timebell.notify.explain.notifications import Notifications
+from timebell.notify.inbox.inbox import Inbox
+from timebell.notify.inbox.outbox import Outbox
+from timebell.notify.people.opt_outs import OptOuts
+from timebell.notify.people.policies import Policies
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.senders import Senders
+from timebell.notify.people.suppressions import Suppressions
+from timebell.notify.people.unsubscribing import Unsubscribing
+from timebell.notify.reports.incoming import Incoming
+from timebell.notify.reports.reporting import Reports
+from timebell.notify.templates.templates import Templates
 
 PAGE = (ROOT / "docs" / "reference" / "notify.md").read_text(encoding="utf-8")
 # Told on a page of their own.

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.shape.tree import ROOT
 from timebell.notify.provider import Provider, ReportKind, Traits
-from timebell.notify.reporting import Outcome
+from timebell.notify.reports.reporting import Outcome
 from timebell.providers.apprise import Apprise
 from timebell.providers.http import HttpCaller
 from timebell.providers.infobip import Infobip

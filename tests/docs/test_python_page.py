@@ -10,7 +10,7 @@ import pytest
 
 import timebell
 from tests.shape.tree import ROOT
-from timebell.kernel.schedules import Schedules
+from timebell.kernel.schedules.schedules import Schedules
 
 PAGE = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 # Fields that the engine fills in for its own use, and what a policy is made of below its two constructors.

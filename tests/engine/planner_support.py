@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from tests.engine.support import Owner
 from timebell.kernel import App, Handler, Job, Step, Timebell
-from timebell.kernel.schedule_models import ScheduleChange
+from timebell.kernel.schedules.models import ScheduleChange
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 DUE = Step(key="due", kind="t.remind", offset=timedelta(0))

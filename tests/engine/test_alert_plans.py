@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from tests.engine.support import Owner
-from tests.query_plans import nodes
-from timebell.db.queries import load_queries
+from tests.query_plans import nodes, queries_of
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 QUERIES = {
-    **load_queries("timebell.kernel.sql"),
-    **load_queries("timebell.engine.sql"),
-    **load_queries("timebell.notify.sql"),
+    **queries_of("kernel"),
+    **queries_of("engine"),
+    **queries_of("notify"),
 }
 # By which index each finds its few rows.
 INDEXES = {

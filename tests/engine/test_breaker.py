@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
-from timebell.engine.breakers import Breakers
+from timebell.engine.limits.breakers import Breakers
 from timebell.engine.pruner import Pruner
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Outcome, Retry, Snooze, Timebell
-from timebell.kernel.audit import Audit
+from timebell.kernel.events.audit import Audit
 from timebell.rules.backoff import ErrorClass
 from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
@@ -333,7 +333,7 @@ async def test_a_breaker_that_nobody_asks_any_more_goes_after_an_hour(
 async def test_who_fails_now_and_then_makes_room_for_who_fails_next(
     database_url: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.engine.breakers._DESTINATIONS_MAX", 2)
+    monkeypatch.setattr("timebell.engine.limits.breakers._DESTINATIONS_MAX", 2)
     async with harness(database_url.url, []) as h:
         breakers = Breakers(h.bell.database, EngineStore(h.bell.clock), h.bell.chance)
         for host in ("a.example", "b.example", *["c.example"] * 5):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.planner_support import DAY, HOUR, MINUTE, Diary, occurrences, row_of, schedule, utc, wall
 from tests.engine.support import Owner
-from timebell.engine import planner
+from timebell.engine.planner import planner
 from timebell.kernel import Step
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase

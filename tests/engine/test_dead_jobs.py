@@ -12,7 +12,7 @@ import structlog
 from tests.engine.support import Owner
 from tests.log_lines import kept_lines
 from timebell.kernel import App, Handler, Job, Queue, Retry
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.testing import Harness, harness
 from timebell.testing.database import TestDatabase
 

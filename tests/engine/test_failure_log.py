@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from tests.log_lines import kept_lines
-from timebell.engine.failure_log import describe
+from timebell.engine.worker.failure_log import describe
 from timebell.kernel import App, Enqueue, Handler, Job, Retry
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.testing.database import TestDatabase
 from timebell.testing.harness import Harness, harness
 

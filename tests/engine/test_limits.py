@@ -18,7 +18,7 @@ from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.clock import Chance
 from timebell.config import QueueSettings
 from timebell.db.pool import Database
-from timebell.engine.pace import STRETCH
+from timebell.engine.limits.pace import STRETCH
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Queue, Registry, Timebell
 from timebell.testing import ManualClock

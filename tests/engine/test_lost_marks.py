@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.engine.support import Cluster, ClusterNode, Owner
-from timebell.engine import marks
+from timebell.engine.worker import marks
 from timebell.kernel import App, Enqueue, Handler, Job
 from timebell.kernel.models import Mode
 

@@ -11,7 +11,7 @@ import pytest
 from structlog.contextvars import get_contextvars
 
 from timebell import App, Done, Enqueue, Handler, Job, Outcome, Queue, Retry, RetryPolicy, Snooze, Step
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.testing import Harness, ManualClock, assert_enqueued, assert_not_enqueued, harness
 from timebell.testing.database import TestDatabase
 from timebell.testing.fixtures import HarnessFactory

@@ -11,9 +11,9 @@ import pytest
 
 from tests.engine.alert_support import MINUTE, SECOND, Watched, watched
 from tests.store.insights_support import IDS, bury, enqueue, log, write
-from timebell.engine import own_alerts
+from timebell.engine.watch import own_alerts
 from timebell.kernel import App, Queue
-from timebell.kernel.insights_store import InsightsStore
+from timebell.kernel.insights.store import InsightsStore
 from timebell.testing.database import TestDatabase
 
 APP = App(name="office", queues=[Queue(name="mail")])
@@ -221,7 +221,7 @@ async def test_a_disk_that_fills(
     class Usage(NamedTuple):
         free: float
 
-    monkeypatch.setattr("timebell.engine.questions.shutil.disk_usage", lambda folder: Usage(free))
+    monkeypatch.setattr("timebell.engine.watch.questions.shutil.disk_usage", lambda folder: Usage(free))
     async with watched(database_url, [APP]) as w:
         assert await w.look() == [], "another server's disk cannot be seen"
     async with watched(database_url, [APP], database_url=None, data=tmp_path) as w:

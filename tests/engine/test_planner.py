@@ -25,7 +25,7 @@ from tests.engine.planner_support import (
 )
 from tests.engine.support import Cluster, Owner
 from timebell.config import Tuning
-from timebell.engine.planner import Planner
+from timebell.engine.planner.planner import Planner
 from timebell.kernel import Step
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import TestDatabase
@@ -184,7 +184,7 @@ async def test_of_two_that_plan_side_by_side_neither_waits_for_the_other(
 async def test_a_tick_looks_a_bounded_number_of_times(
     cluster: Cluster, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.engine.planner._LOOKS_MAX", 2)
+    monkeypatch.setattr("timebell.engine.planner.planner._LOOKS_MAX", 2)
     node = await cluster.node([Diary().app()], tuning=Tuning(plan_batch=1))
     for _ in range(8):
         await schedule(node.bell, start_local=wall(2026, 3, 8, 9))

@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from tests.engine.support import Owner
 from tests.engine.test_plans import NOW, PLAN_MODES, explain, pages
-from timebell.db.queries import load_queries
+from tests.query_plans import queries_of
 
-ENGINE = load_queries("timebell.engine.sql")
-KERNEL = load_queries("timebell.kernel.sql")
+ENGINE = queries_of("engine")
+KERNEL = queries_of("kernel")
 SCHEDULES = 100_000
 DUE = 20
 # A descent of an index for each row that a statement is about, and what the row itself takes.

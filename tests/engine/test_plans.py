@@ -13,10 +13,11 @@ import pytest
 import pytest_asyncio
 
 from tests.engine.support import Owner
-from timebell.db.queries import Query, load_queries
+from tests.query_plans import queries_of
+from timebell.db.queries import Query
 
-ENGINE = dict(load_queries("timebell.engine.sql"))
-KERNEL = dict(load_queries("timebell.kernel.sql"))
+ENGINE = dict(queries_of("engine"))
+KERNEL = dict(queries_of("kernel"))
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 FUTURE = 100_000
 BATCH = 500

@@ -11,14 +11,14 @@ from uuid import UUID
 import pytest_asyncio
 
 from tests.engine.support import Owner
-from tests.query_plans import nodes
-from timebell.db.queries import Query, load_queries
+from tests.query_plans import nodes, queries_of
+from timebell.db.queries import Query
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 QUERIES = {
     name: query
     for package in ("engine", "notify", "web")
-    for name, query in load_queries(f"timebell.{package}.sql").items()
+    for name, query in queries_of(package).items()
     if name.startswith("prune_")
 }
 # By which index each finds what is old, in the order of its age.

@@ -15,9 +15,9 @@ from tests.engine.support import Cluster, Owner, Stage
 from timebell.clock import SystemClock
 from timebell.config import Tuning
 from timebell.db.pool import Database, Row, Session
-from timebell.engine import reader
+from timebell.engine.node.timekeeper import Timekeeper
 from timebell.engine.store import EngineStore
-from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.worker import reader
 from timebell.kernel import App, Enqueue, Handler, Job, Queue
 from timebell.testing.database import TestDatabase
 

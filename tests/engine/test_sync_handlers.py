@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.support import Cluster, Owner
-from timebell.engine.executor import Executor
+from timebell.engine.worker.executor import Executor
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Cancel, Enqueue, Handler, Job, Outcome
 from timebell.kernel.app import HandlerFunction

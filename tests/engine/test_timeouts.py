@@ -13,7 +13,7 @@ from tests.log_lines import kept_lines
 from timebell.db.pool import Database, Limits
 from timebell.engine import Engine
 from timebell.kernel import App, Done, Handler, Job, Outcome, Registry, Snooze, Step, Timebell
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.testing import Harness, ManualClock, harness
 from timebell.testing.database import TestDatabase
 

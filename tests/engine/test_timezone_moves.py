@@ -20,7 +20,7 @@ import pytest
 
 from tests.engine.planner_support import DAY, DUE, MINUTE, Diary, occurrences, row_of, schedule, utc, wall
 from tests.engine.support import Owner
-from timebell.engine import timezones
+from timebell.engine.planner import timezones
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.testing import ManualClock, harness
 from timebell.testing.database import TestDatabase

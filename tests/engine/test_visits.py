@@ -12,7 +12,7 @@ import pytest
 from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.engine.store import EngineStore
 from timebell.kernel import App, Enqueue, Handler, Job, Queue
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.kernel.models import Mode
 
 SECOND = timedelta(seconds=1)

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.alert_support import MINUTE, SECOND, Figures, Watched, watched
 from tests.engine.support import Cluster, Owner
 from tests.log_lines import kept_lines
-from timebell.engine import watching
+from timebell.engine.watch import watching
 from timebell.errors import ConfigurationError
 from timebell.kernel import AlertRule, Alerts, App, Asked, Bounds, Finding, Registry
 from timebell.testing.database import TestDatabase

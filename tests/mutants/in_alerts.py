@@ -53,7 +53,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-question-that-fails-ends-the-round",
-        file="engine/watching.py",
+        file="engine/watch/watching.py",
         old="                self._note_failure(name, error)\n                return\n",
         new="                self._note_failure(name, error)\n                raise\n",
         why="One query that is wrong, and nobody hears of anything any more.",
@@ -61,7 +61,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-questions-without-a-limit",
-        file="engine/watching.py",
+        file="engine/watch/watching.py",
         old='f"SET TRANSACTION READ ONLY; {limit}"',
         new='"SET TRANSACTION READ ONLY"',
         why="A question that takes minutes holds up all others.",
@@ -69,7 +69,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-questions-may-write",
-        file="engine/watching.py",
+        file="engine/watch/watching.py",
         old='f"SET TRANSACTION READ ONLY; {limit}"',
         new="limit",
         why="A question changes what it asks about.",
@@ -77,7 +77,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-rounds-of-every-node",
-        file="kernel/sql/take_rounds.sql",
+        file="kernel/alerts/sql/take_rounds.sql",
         old="WHERE r.asked_at <= excluded.asked_at - :seconds::double precision * interval '1 second' OR",
         new="WHERE r.asked_at <= excluded.asked_at AND :seconds::double precision >= 0 OR",
         why="A hundred nodes ask everything a hundred times.",
@@ -85,7 +85,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-rounds-wait-for-the-old-time",
-        file="kernel/sql/take_rounds.sql",
+        file="kernel/alerts/sql/take_rounds.sql",
         old=" OR r.asked_at > excluded.asked_at\n",
         new="\n",
         why="The database's clock was set back by a day, and for that long nobody asks.",
@@ -93,7 +93,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-retries-of-long-ago",
-        file="engine/sql/ask_attempts.sql",
+        file="engine/watch/sql/ask_attempts.sql",
         old="AND l.finished_at > coalesce(:now::timestamptz, now()) - :seconds::double precision * interval '1 second'",
         new="AND coalesce(:now::timestamptz, now()) > '-infinity' AND :seconds::double precision > 0",
         why="A bad night is told of until the log is dropped.",
@@ -101,7 +101,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-what-waits-on-purpose",
-        file="engine/sql/ask_late.sql",
+        file="engine/watch/sql/ask_late.sql",
         old="(VALUES (0::smallint), (1::smallint))",
         new="(VALUES (0::smallint), (1::smallint), (2::smallint))",
         why="A queue that somebody has paused is told of as late.",
@@ -109,7 +109,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-the-engine-for-everybody",
-        file="kernel/sql/list_alerts_oldest.sql",
+        file="kernel/alerts/sql/list_alerts_oldest.sql",
         old="(:sees_engine::boolean OR NOT l.is_of_engine) AND",
         new="(:sees_engine::boolean OR true) AND",
         why="Whoever has a key that reads sees what is wrong with the installation.",
@@ -117,7 +117,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-the-engine-acknowledged-by-anybody",
-        file="kernel/sql/acknowledge_alert.sql",
+        file="kernel/alerts/sql/acknowledge_alert.sql",
         old="(:sees_engine::boolean OR NOT a.is_of_engine)",
         new="(:sees_engine::boolean OR true)",
         why="Somebody who may not see an alert says that they see to it.",
@@ -125,7 +125,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-told-to-nobody-and-noted",
-        file="notify/operators.py",
+        file="notify/alerts/operators.py",
         old="    if failures and len(failures) == len(recipients):\n        raise failures[recipients[0]]\n",
         new="",
         why="Nobody could be told, and nobody ever is.",
@@ -133,7 +133,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-waits-for-the-morning",
-        file="notify/operators.py",
+        file="notify/alerts/operators.py",
         old='urgency="critical" if any(each.is_critical for each in news) else "normal"',
         new='urgency="normal"',
         why="At night nobody hears that nobody works.",
@@ -141,7 +141,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-which-nobody-hears-that-it-closed",
-        file="kernel/sql/note_told.sql",
+        file="kernel/alerts/sql/note_told.sql",
         old="WHEN a.told = 'nothing' AND (a.closed_at IS NULL OR a.severity = 'critical') THEN 'opening'",
         new="WHEN a.told = 'nothing' AND a.closed_at IS NULL AND a.severity = 'warning' THEN 'opening'",
         why="Somebody gets up, and it has been over for an hour.",
@@ -149,7 +149,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-acknowledged-by-the-last",
-        file="kernel/sql/acknowledge_alert.sql",
+        file="kernel/alerts/sql/acknowledge_alert.sql",
         old="acknowledged_by = coalesce(a.acknowledged_by, :actor::text)",
         new="acknowledged_by = coalesce(:actor::text, a.acknowledged_by)",
         why="Two see to it, and the first is forgotten.",
@@ -157,7 +157,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-somebody-who-may-be-told-later",
-        file="notify/sql/ask_not_told.sql",
+        file="notify/alerts/sql/ask_not_told.sql",
         old="w.state IN ('failed', 'uncertain') AND w.urgency <> 'normal'",
         new="w.state IN ('failed', 'uncertain')",
         why="A newsletter that nobody takes rings as the end of an insurance does.",
@@ -165,7 +165,7 @@ PLANTED = [
     ),
     Planted(
         name="alert-of-whoever-was-not-told-long-ago",
-        file="notify/sql/ask_not_told.sql",
+        file="notify/alerts/sql/ask_not_told.sql",
         old="w.settled_at > coalesce(:now::timestamptz, now()) - :seconds::double precision * interval '1 second'",
         new="coalesce(:now::timestamptz, now()) > '-infinity' AND :seconds::double precision > 0",
         why="Whoever was called stays an alert for half a year, and hides the next.",

@@ -19,7 +19,7 @@ PLANTED = [
     ),
     Planted(
         name="guard-says-why-to-nobody",
-        file="engine/executor.py",
+        file="engine/worker/executor.py",
         old='(f": {answer.why}" if answer.why else "")',
         new='""',
         why="A guard says why a job is no longer wanted, and its log does not.",
@@ -92,7 +92,7 @@ PLANTED = [
     ),
     Planted(
         name="choice-expires-a-moment-late",
-        file="engine/starter.py",
+        file="engine/worker/starter.py",
         old='if row["expires_at"] is not None and row["expires_at"] <= now:',
         new='if row["expires_at"] is not None and row["expires_at"] < now:',
         why="What expires at this instant is not ended as expired.",
@@ -194,7 +194,7 @@ PLANTED = [
     ),
     Planted(
         name="retry-snooze-costs-an-attempt",
-        file="engine/settling.py",
+        file="engine/worker/settling.py",
         old='uncounted: dict[str, Any] = {**facts, "attempt": attempt.number - 1, "tried": attempt.number}',
         new='uncounted: dict[str, Any] = {**facts, "attempt": attempt.number, "tried": attempt.number}',
         why="A job that says not now is dead after some of them.",
@@ -368,7 +368,7 @@ PLANTED = [
     ),
     Planted(
         name="missed-although-it-was-done",
-        file="engine/sql/miss_occurrences.sql",
+        file="engine/planner/sql/miss_occurrences.sql",
         old="AND d.state NOT IN ('expired', 'skipped'))",
         new="AND d.state = 'dead')",
         why="An occurrence that was done in part counts as missed.",
@@ -392,7 +392,7 @@ PLANTED = [
     ),
     Planted(
         name="timezone-marked-although-new",
-        file="engine/sql/mark_schedules.sql",
+        file="engine/planner/sql/mark_schedules.sql",
         old=" AND s.state = 'active' AND s.timezone_version < :timezone_version::text",
         new=" AND s.timezone_version < :timezone_version::text",
         why="A schedule that is paused is planned when timezone data change.",
@@ -400,7 +400,7 @@ PLANTED = [
     ),
     Planted(
         name="younger-ones-first",
-        file="engine/reader.py",
+        file="engine/worker/reader.py",
         old="is_first = scan in (self._coming, self._hinted) and",
         new="is_first = scan is self._hinted and",
         why="After an outage what a slot has third begins after younger ones of other slots.",
@@ -408,7 +408,7 @@ PLANTED = [
     ),
     Planted(
         name="younger-ones-first-after-a-hold",
-        file="engine/reader.py",
+        file="engine/worker/reader.py",
         old="is_first = scan in (self._coming, self._hinted) and",
         new="is_first = scan is self._coming and",
         why="What was held begins with some of each slot, and not with the oldest.",
@@ -424,7 +424,7 @@ PLANTED = [
     ),
     Planted(
         name="share-taken-for-a-stall",
-        file="engine/stall.py",
+        file="engine/worker/stall.py",
         old="not has_begun and not (is_busy and now - self._begun_at < _SECONDS)",
         new="not has_begun",
         why="Whoever is at its share is read on and on, and read again.",
@@ -432,7 +432,7 @@ PLANTED = [
     ),
     Planted(
         name="stall-never-seen",
-        file="engine/stall.py",
+        file="engine/worker/stall.py",
         old="not has_begun and not (is_busy and now - self._begun_at < _SECONDS)",
         new="False",
         why="What may run waits behind a backlog that may not.",
@@ -440,7 +440,7 @@ PLANTED = [
     ),
     Planted(
         name="marks-behind-a-held-row",
-        file="engine/starter.py",
+        file="engine/worker/starter.py",
         old="most = _MARKS_MAX + self._held_up_count",
         new="most = _MARKS_MAX",
         why="Two open transactions of callers hold up the starts of everybody.",
@@ -448,7 +448,7 @@ PLANTED = [
     ),
     Planted(
         name="half-a-payload",
-        file="engine/ledger.py",
+        file="engine/ledger/ledger.py",
         old="is_whole = payload is not None and len(payload) <= _CHARACTERS_MAX",
         new="is_whole = payload is not None",
         why="A job runs with the beginning of its payload.",
@@ -456,7 +456,7 @@ PLANTED = [
     ),
     Planted(
         name="stage-settled-twice",
-        file="engine/entry.py",
+        file="engine/ledger/entry.py",
         old="    SETTLING: frozenset({OVER}),",
         new="    SETTLING: frozenset({SETTLING, OVER}),",
         why="An attempt ends twice, and nobody is told of the bug.",
@@ -464,7 +464,7 @@ PLANTED = [
     ),
     Planted(
         name="stage-of-what-is-over",
-        file="engine/ledger.py",
+        file="engine/ledger/ledger.py",
         old="            if entry.stage is WAITING:\n                if not admit(entry):",
         new="            if entry.stage:\n                if not admit(entry):",
         why="A job that was moved begins at the version that was read before, beside the later one.",
@@ -472,7 +472,7 @@ PLANTED = [
     ),
     Planted(
         name="stage-that-is-never-left",
-        file="engine/ledger.py",
+        file="engine/ledger/ledger.py",
         old="            for entry in self._retired:\n                self._drop(entry)\n",
         new="",
         why="What ended while a read was under way stays in memory for ever.",
@@ -480,7 +480,7 @@ PLANTED = [
     ),
     Planted(
         name="suspect-that-has-answered",
-        file="engine/admission.py",
+        file="engine/limits/admission.py",
         old='if not (entry.stage is SETTLING and entry.row["crash_count"]):',
         new="if entry.stage:",
         why="A suspect whose end is not written yet is charged with what the next one did to the node.",

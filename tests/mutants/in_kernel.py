@@ -127,7 +127,7 @@ PLANTED = [
     ),
     Planted(
         name="occurrence-with-an-agenda-of-nothing",
-        file="kernel/schedule_planning.py",
+        file="kernel/schedules/planning.py",
         old="agendas = [agenda for agenda in fresh if agenda.owed]",
         new="agendas = fresh",
         why="Each occurrence of a schedule that owes nothing leaves a row of nothing.",
@@ -135,7 +135,7 @@ PLANTED = [
     ),
     Planted(
         name="planned-without-being-settled",
-        file="kernel/sql/settle_schedules.sql",
+        file="kernel/schedules/sql/settle_schedules.sql",
         old="SET planned_until = p.planned_until, plan_at = p.plan_at,",
         new="SET planned_until = s.planned_until, plan_at = p.plan_at,",
         why="A cursor that never moves: what is over and was planned is planned and accounted for again.",
@@ -159,7 +159,7 @@ PLANTED = [
     ),
     Planted(
         name="agendas-known-taken-for-new",
-        file="kernel/agenda.py",
+        file="kernel/agenda/writer.py",
         old='new = [agenda for agenda in stated if locked[agenda.subject]["revision"] == 1]',
         new='new = [agenda for agenda in stated if locked[agenda.subject]["revision"] <= 2]',
         why="An agenda that is set a second time, among others, owes its steps twice.",
@@ -167,7 +167,7 @@ PLANTED = [
     ),
     Planted(
         name="agendas-begun-without-waking",
-        file="kernel/agenda.py",
+        file="kernel/agenda/writer.py",
         old="            tx.note_due(begun.due)\n            tx.count(",
         new="            tx.count(",
         why="A step that is due at once, of an agenda among many, waits for the next sweep.",
@@ -175,7 +175,7 @@ PLANTED = [
     ),
     Planted(
         name="agendas-begun-uncounted",
-        file="kernel/agenda.py",
+        file="kernel/agenda/writer.py",
         old='            tx.count("payload_bytes", begun.payload_bytes)\n',
         new="",
         why="Payloads that come by many agendas are not in the quota.",
@@ -317,7 +317,7 @@ PLANTED = [
     ),
     Planted(
         name="page-begins-with-the-last",
-        file="kernel/sql/list_unfinished.sql",
+        file="kernel/insights/sql/list_unfinished.sql",
         old="AND j.id < (SELECT coalesce(:before::uuid,",
         new="AND j.id <= (SELECT coalesce(:before::uuid,",
         why="Each page begins with the last line of the one before.",
@@ -333,7 +333,7 @@ PLANTED = [
     ),
     Planted(
         name="events-before-their-time",
-        file="kernel/sql/read_events_after.sql",
+        file="kernel/events/sql/read_events_after.sql",
         old="\n    AND written_in < pg_snapshot_xmin(pg_current_snapshot())",
         new="",
         why="Who follows events passes one whose transaction commits later.",
@@ -341,7 +341,7 @@ PLANTED = [
     ),
     Planted(
         name="seal-without-the-one-before",
-        file="kernel/audit.py",
+        file="kernel/events/audit.py",
         old="return hashlib.sha256(before + content.encode()).digest()",
         new="return hashlib.sha256(content.encode()).digest()",
         why="A chain of seals whose links do not hold each other.",
@@ -349,7 +349,7 @@ PLANTED = [
     ),
     Planted(
         name="seal-gap-not-seen",
-        file="kernel/audit.py",
+        file="kernel/events/audit.py",
         old="if number != last + 1:",
         new="if number < last + 1:",
         why="Events that were cut out with their seals are not missed.",
@@ -357,7 +357,7 @@ PLANTED = [
     ),
     Planted(
         name="schedule-forgotten-while-it-lives",
-        file="kernel/sql/forget_schedule.sql",
+        file="kernel/schedules/sql/forget_schedule.sql",
         old="AND id = :id::uuid AND state = 'ended' RETURNING id",
         new="AND id = :id::uuid RETURNING id",
         why="A schedule that still owes something is forgotten.",
@@ -365,7 +365,7 @@ PLANTED = [
     ),
     Planted(
         name="split-leaves-the-first-behind",
-        file="kernel/sql/move_overrides.sql",
+        file="kernel/schedules/sql/move_overrides.sql",
         old="AND original_local >= :from_local::timestamp",
         new="AND original_local > :from_local::timestamp",
         why="What was changed about the occurrence at which a schedule is split is lost.",

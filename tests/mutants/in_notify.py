@@ -13,7 +13,7 @@ _ERASED = ("tests/engine/notify/test_erased_meanwhile.py",)
 PLANTED = [
     Planted(
         name="recipients-are-not-kept",
-        file="notify/recipients.py",
+        file="notify/people/recipients.py",
         old="await self._told.read_told(tx.session, tenant=tx.tenant, ids=_checked_ids(tx, ids))",
         new="await self._store.read_recipients(tx.session, tenant=tx.tenant, ids=_checked_ids(tx, ids))",
         why="Somebody is erased between being found and being told.",
@@ -21,7 +21,7 @@ PLANTED = [
     ),
     Planted(
         name="recipients-held-and-not-locked",
-        file="notify/sql/hold_living.sql",
+        file="notify/people/sql/hold_living.sql",
         old="\nFOR KEY SHARE OF r",
         new="",
         why="Somebody is erased while what concerns them is being written.",
@@ -29,7 +29,7 @@ PLANTED = [
     ),
     Planted(
         name="guard-without-its-words",
-        file="notify/digest_entries.py",
+        file="notify/delivery/digest_entries.py",
         old='why = {} if answer.why is None else {"why": answer.why}',
         new="why: dict[str, str] = {}",
         why="A guard says why something is not told, and nobody learns it.",
@@ -37,7 +37,7 @@ PLANTED = [
     ),
     Planted(
         name="context-read-under-what-was-planned",
-        file="notify/calling.py",
+        file="notify/delivery/calling.py",
         old="self._context = {**self._context, **more}",
         new="self._context = {**more, **self._context}",
         why="A text says what was true when it was planned, though what is true now was read.",
@@ -45,7 +45,7 @@ PLANTED = [
     ),
     Planted(
         name="context-read-twice-in-a-run",
-        file="notify/calling.py",
+        file="notify/delivery/calling.py",
         old="self._intent.context_from is not None and not self.has_read:",
         new="self._intent.context_from is not None:",
         why="Two channels of one notification may say different things, and the app is asked more than needed.",
@@ -53,7 +53,7 @@ PLANTED = [
     ),
     Planted(
         name="text-of-the-first-attempt",
-        file="notify/sending.py",
+        file="notify/delivery/sending.py",
         old='is_kept = tried.state == "uncertain" or self._intent.digest_id is not None',
         new="is_kept = True",
         why="What nobody took, and was moved since, says what was true at the first attempt.",
@@ -61,7 +61,7 @@ PLANTED = [
     ),
     Planted(
         name="another-text-in-doubt",
-        file="notify/sending.py",
+        file="notify/delivery/sending.py",
         old='is_kept = tried.state == "uncertain" or self._intent',
         new="is_kept = self._intent",
         why="What may have been taken is repeated with other words under the same key.",
@@ -69,7 +69,7 @@ PLANTED = [
     ),
     Planted(
         name="digest-rendered-anew",
-        file="notify/sending.py",
+        file="notify/delivery/sending.py",
         old='tried.state == "uncertain" or self._intent.digest_id is not None',
         new='tried.state == "uncertain"',
         why="A digest that is tried again says something else than what it said as it closed.",
@@ -77,7 +77,7 @@ PLANTED = [
     ),
     Planted(
         name="content-of-the-first-attempt",
-        file="notify/sql/start_attempts.sql",
+        file="notify/delivery/sql/start_attempts.sql",
         old="        content = excluded.content, updated_at",
         new="        updated_at",
         why="A delivery shows other words than were sent, and a doubt is repeated with those.",
@@ -85,7 +85,7 @@ PLANTED = [
     ),
     Planted(
         name="language-of-the-first-attempt",
-        file="notify/sql/start_attempts.sql",
+        file="notify/delivery/sql/start_attempts.sql",
         old=" language = excluded.language,",
         new="",
         why="A delivery names another language than that of its content.",
@@ -93,7 +93,7 @@ PLANTED = [
     ),
     Planted(
         name="context-without-a-limit",
-        file="notify/contexts.py",
+        file="notify/planning/contexts.py",
         old="encode_payload(answer, job.bell.settings.payload_bytes_max,",
         new="encode_payload(answer, 2**40,",
         why="What an app reads for a text may be as large as it likes.",
@@ -101,7 +101,7 @@ PLANTED = [
     ),
     Planted(
         name="context-of-a-digest-as-planned",
-        file="notify/digest_entries.py",
+        file="notify/delivery/digest_entries.py",
         old="        **read,\n",
         new="",
         why="A digest says what was true when its entries were planned.",
@@ -109,7 +109,7 @@ PLANTED = [
     ),
     Planted(
         name="context-of-a-digest-without-a-limit",
-        file="notify/digests.py",
+        file="notify/delivery/digests.py",
         old="if byte_count > MEMBERS_BYTES_MAX and told:",
         new="if False:",
         why="A digest of a thousand entries that are read takes as much memory as they like.",
@@ -117,7 +117,7 @@ PLANTED = [
     ),
     Planted(
         name="context-of-one-spoils-the-digest",
-        file="notify/digests.py",
+        file="notify/delivery/digests.py",
         old="if isinstance(unread.outcome, Retry):",
         new="if True:",
         why="One entry that cannot be read keeps all others of the digest from being told.",
@@ -125,7 +125,7 @@ PLANTED = [
     ),
     Planted(
         name="told-at-its-expiry",
-        file="notify/deciding.py",
+        file="notify/rules/deciding.py",
         old="if expires_at is not None and facts.now >= expires_at:",
         new="if expires_at is not None and facts.now > expires_at:",
         why="What expires at this instant is told.",
@@ -133,7 +133,7 @@ PLANTED = [
     ),
     Planted(
         name="held-until-it-expires",
-        file="notify/deciding.py",
+        file="notify/rules/deciding.py",
         old="facts.intent.expires_at is not None and until >= facts.intent.expires_at",
         new="facts.intent.expires_at is not None and until > facts.intent.expires_at",
         why="What would be over when quiet hours end waits for their end, and is never told.",
@@ -141,7 +141,7 @@ PLANTED = [
     ),
     Planted(
         name="told-a-tick-late",
-        file="notify/deciding.py",
+        file="notify/rules/deciding.py",
         old="if facts.now < planned_at:",
         new="if facts.now <= planned_at:",
         why="What is due at this instant is held until this instant, for ever.",
@@ -149,7 +149,7 @@ PLANTED = [
     ),
     Planted(
         name="tells-the-erased",
-        file="notify/deciding.py",
+        file="notify/rules/deciding.py",
         old="if facts.recipient is None or facts.recipient.erased_at is not None:",
         new="if facts.recipient is None:",
         why="Somebody who was erased is told.",
@@ -157,7 +157,7 @@ PLANTED = [
     ),
     Planted(
         name="critical-against-a-stop",
-        file="notify/consent.py",
+        file="notify/rules/consent.py",
         old='if opt_out.topic is None or (opt_out.topic == topic and urgency != "critical"):',
         new='if (opt_out.topic is None or opt_out.topic == topic) and urgency != "critical":',
         why="A channel that somebody stopped is used for what is critical.",
@@ -165,7 +165,7 @@ PLANTED = [
     ),
     Planted(
         name="suppressed-for-all-classes",
-        file="notify/consent.py",
+        file="notify/rules/consent.py",
         old='and one.message_class in ("", message_class)',
         new="",
         why="Who stopped the news does not hear of an order either.",
@@ -173,7 +173,7 @@ PLANTED = [
     ),
     Planted(
         name="gone-address-used",
-        file="notify/routing.py",
+        file="notify/rules/routing.py",
         old="if address.gone_at is None]",
         new="]",
         why="An address that a provider found to be no more is tried for ever.",
@@ -181,7 +181,7 @@ PLANTED = [
     ),
     Planted(
         name="whatsapp-without-consent",
-        file="notify/routing.py",
+        file="notify/rules/routing.py",
         old='elif channel != "whatsapp" or recipient.whatsapp_opt_in:',
         new="else:",
         why="Somebody who never agreed is told by WhatsApp.",
@@ -189,7 +189,7 @@ PLANTED = [
     ),
     Planted(
         name="cap-counts-a-moment-longer",
-        file="notify/capping.py",
+        file="notify/delivery/capping.py",
         old="if at > now - cap.per)",
         new="if at >= now - cap.per)",
         why="Where time goes from instant to instant, what waits for room under a cap never has it.",
@@ -197,7 +197,7 @@ PLANTED = [
     ),
     Planted(
         name="cap-room-too-early",
-        file="notify/capping.py",
+        file="notify/delivery/capping.py",
         old="return recent[-cap.count] + cap.per",
         new="return recent[0] + cap.per",
         why="Where more were told than the cap allows, since it was lowered, one is told before there is room.",
@@ -205,7 +205,7 @@ PLANTED = [
     ),
     Planted(
         name="report-leads-back",
-        file="notify/standing.py",
+        file="notify/rules/standing.py",
         old="or _distance(reached) <= _distance(standing):",
         new="or _distance(reached) == _distance(standing):",
         why="A late report that a message was sent undoes that it arrived.",
@@ -213,7 +213,7 @@ PLANTED = [
     ),
     Planted(
         name="report-about-what-never-left",
-        file="notify/standing.py",
+        file="notify/rules/standing.py",
         old='_NEVER_LEFT: Final = frozenset({"skipped", "suppressed", "withdrawn"})',
         new='_NEVER_LEFT: Final = frozenset({"skipped", "withdrawn"})',
         why="What demo mode kept counts as delivered because somebody says so.",
@@ -221,7 +221,7 @@ PLANTED = [
     ),
     Planted(
         name="uncertain-key-about-to-lapse",
-        file="notify/uncertainty.py",
+        file="notify/rules/uncertainty.py",
         old="age < traits.key_lifetime - _KEY_MARGIN",
         new="age < traits.key_lifetime",
         why="A key lapses at the provider on the way, and a second copy is made.",
@@ -229,7 +229,7 @@ PLANTED = [
     ),
     Planted(
         name="attempt-after-the-expiry",
-        file="notify/sql/start_attempts.sql",
+        file="notify/delivery/sql/start_attempts.sql",
         old="        AND (a.expires_at IS NULL OR a.expires_at > coalesce(:now::timestamptz, now()))\n",
         new="",
         why="What expired since it was decided is sent.",
@@ -237,7 +237,7 @@ PLANTED = [
     ),
     Planted(
         name="attempt-after-a-report",
-        file="notify/sql/start_attempts.sql",
+        file="notify/delivery/sql/start_attempts.sql",
         old="    WHERE d.state IN ('pending', 'uncertain')\n    RETURNING d.tenant",
         new="    RETURNING d.tenant",
         why="What was reported as delivered meanwhile is sent again.",
@@ -245,7 +245,7 @@ PLANTED = [
     ),
     Planted(
         name="attempt-for-the-erased",
-        file="notify/sql/start_attempts.sql",
+        file="notify/delivery/sql/start_attempts.sql",
         old="\n        AND r.erased_at IS NULL",
         new="",
         why="Somebody who was erased meanwhile is sent something.",
@@ -253,7 +253,7 @@ PLANTED = [
     ),
     Planted(
         name="shown-to-the-erased",
-        file="notify/sql/show_entries.sql",
+        file="notify/inbox/sql/show_entries.sql",
         old="\n        AND r.erased_at IS NULL",
         new="",
         why="Somebody who was erased meanwhile has an inbox again.",
@@ -261,7 +261,7 @@ PLANTED = [
     ),
     Planted(
         name="shown-after-the-expiry",
-        file="notify/sql/show_entries.sql",
+        file="notify/inbox/sql/show_entries.sql",
         old="WHERE a.expires_at <= coalesce(:now::timestamptz, now())\n        OR NOT",
         new="WHERE NOT",
         why="What expired since it was decided is shown.",
@@ -269,7 +269,7 @@ PLANTED = [
     ),
     Planted(
         name="settled-opened-again",
-        file="notify/sql/note_progress.sql",
+        file="notify/delivery/sql/note_progress.sql",
         old="AND n.id = p.id AND (p.is_settled OR n.settled_at IS NULL)",
         new="AND n.id = p.id",
         why="A node that stood still opens again what was settled meanwhile.",
@@ -277,7 +277,7 @@ PLANTED = [
     ),
     Planted(
         name="answer-undoes-a-report",
-        file="notify/sql/record_answers.sql",
+        file="notify/delivery/sql/record_answers.sql",
         old=" AND d.state IN ('pending', 'uncertain')\n",
         new="\n",
         why="A provider's answer that comes after its report undoes it.",
@@ -285,7 +285,7 @@ PLANTED = [
     ),
     Planted(
         name="failures-not-counted",
-        file="notify/sql/record_answers.sql",
+        file="notify/delivery/sql/record_answers.sql",
         old="failure_count = d.failure_count + (a.cost = 'attempt')::integer,",
         new="failure_count = d.failure_count + (a.cost = 'nothing at all')::integer,",
         why="A provider that always fails is called for ever.",
@@ -293,7 +293,7 @@ PLANTED = [
     ),
     Planted(
         name="withdrawn-although-told",
-        file="notify/sql/withdraw_notifications.sql",
+        file="notify/planning/sql/withdraw_notifications.sql",
         old=" AND n.id = ANY (:ids::uuid[]) AND n.settled_at IS NULL",
         new=" AND n.id = ANY (:ids::uuid[])",
         why="What was told is taken back afterwards, as far as anybody can see.",
@@ -301,7 +301,7 @@ PLANTED = [
     ),
     Planted(
         name="phone-suppressed-for-sms-alone",
-        file="notify/sql/read_facts.sql",
+        file="notify/delivery/sql/read_facts.sql",
         old="WHEN 'phone' THEN ARRAY['sms', 'whatsapp'] ELSE",
         new="WHEN 'phone' THEN ARRAY['sms'] ELSE",
         why="A number that is suppressed for WhatsApp is told by it.",
@@ -309,7 +309,7 @@ PLANTED = [
     ),
     Planted(
         name="erasure-unsuppresses-another",
-        file="notify/sql/hide_suppressions.sql",
+        file="notify/people/sql/hide_suppressions.sql",
         old="        AND NOT EXISTS (SELECT FROM timebell_notify.addresses other WHERE other.tenant = s.tenant\n"
         "            AND other.value = s.address AND other.recipient_id <> :recipient_id::uuid)\n",
         new="",
@@ -318,7 +318,7 @@ PLANTED = [
     ),
     Planted(
         name="erasure-keeps-addresses",
-        file="notify/sql/erase_messages.sql",
+        file="notify/people/sql/erase_messages.sql",
         old="SET content = NULL, address = 'erased:' || d.id",
         new="SET content = NULL",
         why="Where somebody who is erased was told can still be read.",
@@ -326,7 +326,7 @@ PLANTED = [
     ),
     Planted(
         name="erasure-keeps-what-was-answered",
-        file="notify/sql/erase_messages.sql",
+        file="notify/people/sql/erase_messages.sql",
         old="SET reason = NULL, detail = NULL",
         new="SET reason = NULL",
         why="What a provider said about somebody who is erased can still be read.",
@@ -334,7 +334,7 @@ PLANTED = [
     ),
     Planted(
         name="inbox-page-begins-with-the-last",
-        file="notify/sql/list_inbox.sql",
+        file="notify/inbox/sql/list_inbox.sql",
         old="WHERE status = :status::text AND tenant = :tenant::text AND recipient_id = :recipient_id::uuid\n"
         "        AND seq > :after::bigint",
         new="WHERE status = :status::text AND tenant = :tenant::text AND recipient_id = :recipient_id::uuid\n"
@@ -344,7 +344,7 @@ PLANTED = [
     ),
     Planted(
         name="seen-but-for-the-last",
-        file="notify/sql/mark_inbox_seen.sql",
+        file="notify/inbox/sql/mark_inbox_seen.sql",
         old="AND seq <= :up_to::bigint",
         new="AND seq < :up_to::bigint",
         why="The newest entry stays unseen after everything was seen.",
@@ -352,7 +352,7 @@ PLANTED = [
     ),
     Planted(
         name="inbox-of-another",
-        file="notify/sql/mark_inbox.sql",
+        file="notify/inbox/sql/mark_inbox.sql",
         old="AND recipient_id = :recipient_id::uuid AND id = ANY (:ids::uuid[])",
         new="AND id = ANY (:ids::uuid[])",
         why="A person marks entries of another's inbox.",
@@ -361,7 +361,7 @@ PLANTED = [
     ),
     Planted(
         name="policy-overwritten",
-        file="notify/sql/save_policy.sql",
+        file="notify/people/sql/save_policy.sql",
         old="WHERE p.revision = :revision::integer\n",
         new="WHERE p.revision >= :revision::integer\n",
         why="Of two who change the policy at once, one undoes what the other decided.",
@@ -369,7 +369,7 @@ PLANTED = [
     ),
     Planted(
         name="report-from-the-future",
-        file="notify/sql/apply_reports.sql",
+        file="notify/reports/sql/apply_reports.sql",
         old="least(coalesce(m.occurred_at, t.now), t.now) AS occurred_at",
         new="coalesce(m.occurred_at, t.now) AS occurred_at",
         why="A provider whose clock is ahead puts deliveries into the future.",
@@ -377,7 +377,7 @@ PLANTED = [
     ),
     Planted(
         name="report-twice",
-        file="notify/sql/insert_reports.sql",
+        file="notify/reports/sql/insert_reports.sql",
         old="WHERE p.delivery_id IS NULL AND EXCLUDED.delivery_id IS NOT NULL",
         new="WHERE EXCLUDED.delivery_id IS NOT NULL",
         why="A report that comes twice is applied twice.",
@@ -385,7 +385,7 @@ PLANTED = [
     ),
     Planted(
         name="digest-joined-after-it-closed",
-        file="notify/sql/open_digest.sql",
+        file="notify/delivery/sql/open_digest.sql",
         old="\nWHERE g.closed_at IS NULL",
         new="",
         why="What joins a digest that was told already is never told.",
@@ -393,7 +393,7 @@ PLANTED = [
     ),
     Planted(
         name="digest-gives-back-what-it-tells",
-        file="notify/sql/release_members.sql",
+        file="notify/delivery/sql/release_members.sql",
         old="AND r.id <> ALL (:taken::uuid[])",
         new="AND :taken::uuid[] IS NOT NULL",
         why="What a digest tells is told once more by itself.",
@@ -409,7 +409,7 @@ PLANTED = [
     ),
     Planted(
         name="mended-after-the-erasure",
-        file="notify/sql/mend_context.sql",
+        file="notify/planning/sql/mend_context.sql",
         old=" AND NOT n.is_erased\n",
         new="\n",
         why="Words about somebody who was erased are written again.",
@@ -417,7 +417,7 @@ PLANTED = [
     ),
     Planted(
         name="locked-template-overridden",
-        file="notify/sql/pin_templates.sql",
+        file="notify/templates/sql/pin_templates.sql",
         old="ORDER BY (candidate.tenant = '' AND candidate.is_locked) DESC, candidate.tenant DESC",
         new="ORDER BY candidate.tenant DESC",
         why="A tenant's own text takes the place of one that is locked.",
@@ -449,7 +449,7 @@ PLANTED = [
     ),
     Planted(
         name="notification-of-another-tenant",
-        file="notify/sql/list_deliveries.sql",
+        file="notify/explain/sql/list_deliveries.sql",
         old="WHERE d.tenant = :tenant::text\n",
         new="WHERE (d.tenant = :tenant::text OR true)\n",
         why="Without a wall in the database a tenant sees whom another one told.",
@@ -457,7 +457,7 @@ PLANTED = [
     ),
     Planted(
         name="inbox-of-another-tenant",
-        file="notify/sql/list_inbox_back.sql",
+        file="notify/inbox/sql/list_inbox_back.sql",
         old="WHERE :status::text IS NULL AND tenant = :tenant::text",
         new="WHERE :status::text IS NULL AND (tenant = :tenant::text OR true)",
         why="Without a wall in the database a person reads an inbox of another tenant.",
@@ -465,7 +465,7 @@ PLANTED = [
     ),
     Planted(
         name="suppression-lifted-for-another-tenant",
-        file="notify/sql/delete_suppression.sql",
+        file="notify/people/sql/delete_suppression.sql",
         old="WHERE tenant = :tenant::text AND channel",
         new="WHERE (tenant = :tenant::text OR true) AND channel",
         why="Without a wall in the database an address may be sent to again by another tenant.",
@@ -473,7 +473,7 @@ PLANTED = [
     ),
     Planted(
         name="erasure-in-another-tenant",
-        file="notify/sql/erase_messages.sql",
+        file="notify/people/sql/erase_messages.sql",
         old="WHERE n.tenant = :tenant::text AND n.recipient_id",
         new="WHERE (n.tenant = :tenant::text OR true) AND n.recipient_id",
         why="Without a wall in the database an erasure forgets what another tenant told.",
@@ -481,7 +481,7 @@ PLANTED = [
     ),
     Planted(
         name="who-is-down-is-called-for-ever",
-        file="notify/answers.py",
+        file="notify/delivery/answers.py",
         old='case Sent() | Unavailable(about="nobody") |',
         new='case Sent() | Unavailable(error_class="unavailable") |',
         why="A provider that is down is called until the notification expires, or for a month.",
@@ -489,7 +489,7 @@ PLANTED = [
     ),
     Planted(
         name="rate-limits-without-an-end",
-        file="notify/answers.py",
+        file="notify/delivery/answers.py",
         old="RATE_LIMITED_MAX: Final = 10",
         new="RATE_LIMITED_MAX: Final = 90",
         why="A provider that always names another instant is called without end.",
@@ -497,7 +497,7 @@ PLANTED = [
     ),
     Planted(
         name="asked-for-less-than-the-policy",
-        file="notify/answers.py",
+        file="notify/delivery/answers.py",
         old="return max(asked, _planned(policy, costs.failure_count))\n",
         new="return asked or _planned(policy, costs.failure_count)\n",
         why="Whoever asks for a second uses up all attempts within a few.",
@@ -505,7 +505,7 @@ PLANTED = [
     ),
     Planted(
         name="losers-ask-again-first",
-        file="notify/answers.py",
+        file="notify/delivery/answers.py",
         old="return sum(costs) * _WAY_GIVEN",
         new="return 0 * _WAY_GIVEN",
         why="The same few make every probe of an open breaker, and fail while the others wait.",
@@ -515,7 +515,7 @@ PLANTED = [
     ),
     Planted(
         name="waits-from-before-the-call",
-        file="notify/sending.py",
+        file="notify/delivery/sending.py",
         old="_NotNow(until=called.answered_at + delay",
         new="_NotNow(until=facts.now + delay",
         why="A provider that fails slowly is called again almost at once.",
@@ -523,7 +523,7 @@ PLANTED = [
     ),
     Planted(
         name="withdrawn-before-it-was-told",
-        file="notify/explaining.py",
+        file="notify/explain/explaining.py",
         old='_TOLD_IN_PART: Final = frozenset({"sent", "delivered", "suppressed", "uncertain"})',
         new='_TOLD_IN_PART: Final = frozenset({"sent", "delivered", "suppressed"})',
         why="What may have arrived is explained as withdrawn before it was told.",

@@ -39,7 +39,7 @@ PLANTED = [
     ),
     Planted(
         name="scope-below-is-enough",
-        file="web/access.py",
+        file="web/access/access.py",
         old="if _RANK[caller.scope] < _RANK[scope]:",
         new="if _RANK[caller.scope] + 1 < _RANK[scope]:",
         why="A key that may read writes, and one that may write administers.",
@@ -47,7 +47,7 @@ PLANTED = [
     ),
     Planted(
         name="erased-person-acts",
-        file="web/access.py",
+        file="web/access/access.py",
         old="if found.erased_at is not None:",
         new="if found.erased_at is None and found.erased_at is not None:",
         why="Somebody who was erased still acts.",
@@ -56,7 +56,7 @@ PLANTED = [
     ),
     Planted(
         name="stream-token-opens-all",
-        file="web/tokens.py",
+        file="web/access/tokens.py",
         old="if token is None and is_stream:",
         new="if token is None:",
         why="A token that stands in addresses and logs opens more than streams.",
@@ -64,7 +64,7 @@ PLANTED = [
     ),
     Planted(
         name="token-a-second-longer",
-        file="web/tokens.py",
+        file="web/access/tokens.py",
         old="if expires <= _real_seconds():",
         new="if expires < _real_seconds():",
         why="A token is good at the second at which it ends.",
@@ -96,7 +96,7 @@ PLANTED = [
     ),
     Planted(
         name="quota-one-more",
-        file="web/quotas.py",
+        file="web/access/quotas.py",
         old="known.used[name] + number > limit:",
         new="known.used[name] + number > limit + 1:",
         why="A tenant has one more than its quota.",
@@ -120,7 +120,7 @@ PLANTED = [
     ),
     Planted(
         name="requests-saved-up",
-        file="web/rates.py",
+        file="web/access/rates.py",
         old="bucket.left = min(most, bucket.left + (now - bucket.at) * per_second)",
         new="bucket.left = bucket.left + (now - bucket.at) * per_second",
         why="Who rested for an hour may ask an hour's worth at once.",
@@ -128,7 +128,7 @@ PLANTED = [
     ),
     Planted(
         name="requests-one-more",
-        file="web/rates.py",
+        file="web/access/rates.py",
         old="if bucket.left < 1:",
         new="if bucket.left < 0:",
         why="One request more than the rate is let in.",
@@ -160,7 +160,7 @@ PLANTED = [
     ),
     Planted(
         name="kinds-for-everybody",
-        file="web/calls.py",
+        file="web/operation/calls.py",
         old="        if refusal is not None:\n",
         new="        if refusal == '':\n",
         why="Every tenant publishes to the broker, which has no walls.",
@@ -176,7 +176,7 @@ PLANTED = [
     ),
     Planted(
         name="slash-divides",
-        file="web/switch.py",
+        file="web/server/switch.py",
         old='return [unquote_to_bytes(part).decode("utf-8") for part in raw.split(b"/")]',
         new='return unquote_to_bytes(raw).decode("utf-8").split("/")',
         why="What a caller named with a slash in it cannot be asked for.",
@@ -184,7 +184,7 @@ PLANTED = [
     ),
     Planted(
         name="person-where-a-key-is-needed",
-        file="web/operations.py",
+        file="web/operation/operations.py",
         old='acts_for in ("nobody", "noted") and caller',
         new='acts_for in ("nobody",) and caller',
         why="A person's own token reaches what is the whole tenant's.",
@@ -192,7 +192,7 @@ PLANTED = [
     ),
     Planted(
         name="every-unknown-field-is-compared",
-        file="web/unknown_fields.py",
+        file="web/operation/unknown_fields.py",
         old="model if explained <= EXPLAINED_MAX else None",
         new="model",
         why="A body of thousands of wrong names is compared with all that there are.",
@@ -200,7 +200,7 @@ PLANTED = [
     ),
     Planted(
         name="unknown-field-of-another-place",
-        file="web/unknown_fields.py",
+        file="web/operation/unknown_fields.py",
         old="_models_at(model, place[:-1])",
         new="_models_at(model, place[:0])",
         why="Inside of something the fields of the whole are named.",

@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from timebell.apps.scheduler import with_broker
 from timebell.db.pool import Database
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.notify import notify_app
 from timebell.providers.log import captured_providers
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase
-from timebell.web.figures import FigureReader
-from timebell.web.metrics import Metrics
+from timebell.web.server.figures import FigureReader
+from timebell.web.server.metrics import Metrics
 
 # What the exporter of RabbitMQ has on its two pages, as a broker with the plugin says; test_operating.py compares.
 RABBITMQ = frozenset(Path(__file__).with_name("rabbitmq_figures.txt").read_text(encoding="utf-8").split())

@@ -11,11 +11,11 @@ import pytest
 
 from tests.ops.figures import asked_for, names_on, page_of_a_node, unknown_to
 from tests.packages import need_program
-from timebell.engine.own_alerts import OWN_RULES
+from timebell.engine.watch.own_alerts import OWN_RULES
 from timebell.kernel.tallies import Tallies
-from timebell.notify.alert_rules import RULES as RULES_OF_NOTIFY
+from timebell.notify.alerts.alert_rules import RULES as RULES_OF_NOTIFY
 from timebell.testing.database import TestDatabase
-from timebell.web.metrics import Metrics
+from timebell.web.server.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "ops" / "alerts.yml"

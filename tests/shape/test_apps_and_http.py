@@ -62,9 +62,9 @@ def test_whoever_speaks_http_elsewhere_is_found(tmp_path: Path) -> None:
     for name in ("meeting_routes", "bodies", "pages"):
         (app / f"{name}.py").write_text("from timebell.web import Problem\n", encoding="utf-8")
     assert complaints(tmp_path) == []
-    (app / "service.py").write_text("from timebell.web.problems import Problem\n", encoding="utf-8")
+    (app / "service.py").write_text("from timebell.web.operation.problems import Problem\n", encoding="utf-8")
     (app / "rules.py").write_text("from timebell.apps.bells import bodies\n", encoding="utf-8")
     assert complaints(tmp_path) == [
         "bells/rules.py imports timebell.apps.bells.bodies",
-        "bells/service.py imports timebell.web.problems",
+        "bells/service.py imports timebell.web.operation.problems",
     ]

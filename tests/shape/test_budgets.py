@@ -18,9 +18,11 @@ MIGRATION_LINES = 400
 
 # A module may pass the soft limit only if it is named here with the reason why it is better whole.
 LONG_MODULES: Mapping[str, str] = {
-    "src/timebell/kernel/bell.py": "The verbs are one interface, each like the one beside it.",
-    "src/timebell/kernel/insights.py": "Every read-only question is asked of one object, and each is short.",
-    "src/timebell/kernel/schedules.py": "The verbs about schedules are one interface, each like the one beside it.",
+    "src/timebell/kernel/agenda/writer.py": "What is compared, and how it is written, is one idea.",
+    "src/timebell/kernel/insights/insights.py": "Every read-only question is asked of one object, and each is short.",
+    "src/timebell/kernel/schedules/schedules.py": "The verbs are one interface, each like the one beside it.",
+    "src/timebell/notify/delivery/digests.py": "How a digest comes about and how it is dissolved is one idea.",
+    "src/timebell/notify/delivery/sending.py": "One attempt on one way of telling is read from top to bottom.",
 }
 
 SLICES = ("kernel", "engine", "notify")

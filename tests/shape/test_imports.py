@@ -32,7 +32,7 @@ def stub(tmp_path: Path) -> Path:
     """A package with one empty module for every place on the map that exists by now."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "timebell"
-    for name in ["", "rules", "db", "kernel", "engine", "notify", "testing"]:
+    for name in ["", "rules", "db", "kernel", "engine", "engine/worker", "notify", "notify/rules", "testing"]:
         (package / name).mkdir(exist_ok=True)
         (package / name / "__init__.py").touch()
     for name in ["cli", "process", "server", "clock", "config", "errors"]:
@@ -43,14 +43,16 @@ def stub(tmp_path: Path) -> Path:
 @pytest.fixture
 def stub_with_apps(stub: Path) -> Path:
     """The same with two apps, and every place that the contracts about apps name."""
-    for name in ["web", "providers", "bench", "apps", "apps/bells", "apps/chimes"]:
+    for name in [
+        *("web", "web/server", "notify/delivery", "providers", "bench", "apps", "apps/bells", "apps/chimes")
+    ]:
         (stub / name).mkdir(exist_ok=True)
         (stub / name / "__init__.py").touch()
     for name in [
         "loading.py",
         "kernel/store.py",
-        "notify/desk.py",
-        "web/api.py",
+        "notify/delivery/desk.py",
+        "web/server/api.py",
         "db/pool.py",
         "db/queries.py",
     ]:
@@ -81,7 +83,7 @@ def test_a_clean_package_keeps_the_contracts(stub: Path) -> None:
     ("module", "imported", "broken"),
     [
         ("kernel/bell.py", "timebell.engine", "One direction, down only BROKEN"),
-        ("engine/worker.py", "timebell.notify", "One direction, down only BROKEN"),
+        ("engine/worker/worker.py", "timebell.notify", "One direction, down only BROKEN"),
         ("kernel/bell.py", "timebell.testing", "One direction, down only BROKEN"),
         ("rules/backoff.py", "time", "no database BROKEN"),
         ("stray.py", "timebell.errors", "One direction, down only BROKEN"),
@@ -101,12 +103,12 @@ def test_an_app_may_use_the_public_faces(stub_with_apps: Path) -> None:
     [
         ("apps/chimes/app.py", "timebell.apps.bells.app", "Apps do not know each other BROKEN"),
         ("apps/chimes/app.py", "timebell.kernel.store", "never the insides BROKEN"),
-        ("apps/chimes/app.py", "timebell.notify.desk", "never the insides BROKEN"),
-        ("apps/chimes/app.py", "timebell.web.api", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.notify.delivery.desk", "never the insides BROKEN"),
+        ("apps/chimes/app.py", "timebell.web.server.api", "never the insides BROKEN"),
         ("apps/chimes/app.py", "timebell.db.pool", "never the insides BROKEN"),
         ("apps/chimes/app.py", "timebell.engine", "never the insides BROKEN"),
         ("loading.py", "timebell.apps.bells", "nobody imports one BROKEN"),
-        ("web/api.py", "timebell.apps.bells.app", "nobody imports one BROKEN"),
+        ("web/server/api.py", "timebell.apps.bells.app", "nobody imports one BROKEN"),
     ],
 )
 def test_an_app_that_reaches_too_far_breaks_its_contract(
@@ -116,3 +118,23 @@ def test_an_app_that_reaches_too_far_breaks_its_contract(
     said = lint(stub_with_apps, APP_CONTRACTS)
     assert broken in said
     assert "Contracts: 2 kept, 1 broken." in said
+
+
+@pytest.mark.parametrize(
+    ("imported", "said"),
+    [
+        ("timebell.kernel.jobs", "through their faces KEPT"),
+        ("timebell.kernel.bell", "through their faces KEPT"),
+        ("timebell.kernel.jobs.enqueueing", "through their faces BROKEN"),
+    ],
+)
+def test_a_room_of_the_kernel_is_reached_through_its_face(
+    stub_with_apps: Path, imported: str, said: str
+) -> None:
+    for name in ["brokers", "kernel/jobs"]:
+        (stub_with_apps / name).mkdir()
+        (stub_with_apps / name / "__init__.py").touch()
+    for name in ["kernel/jobs/enqueueing.py", "kernel/bell.py"]:
+        (stub_with_apps / name).touch()
+    (stub_with_apps / "notify" / "app.py").write_text(f"import {imported}\n", encoding="utf-8")
+    assert said in lint(stub_with_apps, ["kernel_faces"])

@@ -15,8 +15,11 @@ from tests.simulation.planting import Planted, Planting, answering, instead, sev
 from tests.simulation.process import AGES, SimulatedClock
 from tests.simulation.scene import Scene
 from tests.simulation.wire import START
-from timebell.engine import admission, executor, fencing, ledger, node, reader, starter
+from timebell.engine.ledger import ledger
+from timebell.engine.limits import admission
+from timebell.engine.node import node
 from timebell.engine.store import EngineStore
+from timebell.engine.worker import executor, fencing, reader, starter
 from timebell.kernel.store import Store
 
 CALM = Scene(

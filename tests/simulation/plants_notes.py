@@ -15,12 +15,12 @@ from tests.simulation.plants import CALM, Plant, planter
 from tests.simulation.scene import Scene
 from tests.simulation.wire import START
 from timebell.kernel import Snooze, Timebell
-from timebell.notify import delivering
-from timebell.notify.calling import Caller
-from timebell.notify.deciding import Skip
-from timebell.notify.delivering import Deliverer
-from timebell.notify.desk import Desk, Started
-from timebell.notify.sending import Sender
+from timebell.notify.delivery import delivering
+from timebell.notify.delivery.calling import Caller
+from timebell.notify.delivery.delivering import Deliverer
+from timebell.notify.delivery.desk import Desk, Started
+from timebell.notify.delivery.sending import Sender
+from timebell.notify.rules.deciding import Skip
 from timebell.notify.store import NotifyStore
 
 _TOLD = Scene(

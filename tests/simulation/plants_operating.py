@@ -8,13 +8,14 @@ from typing import Any
 from tests.simulation.database import altered
 from tests.simulation.planting import Planted, answering, instead
 from tests.simulation.plants import CALM, Plant, planter
-from timebell.engine import limits, planner
+from timebell.engine.limits import limits
+from timebell.engine.planner import planner
 from timebell.engine.store import EngineStore
-from timebell.kernel.schedules import Schedules
+from timebell.kernel.schedules.schedules import Schedules
 from timebell.kernel.store import Store
-from timebell.notify.delivery_store import DeliveryStore
-from timebell.notify.digest_store import DigestStore
-from timebell.web.replies import Replies
+from timebell.notify.delivery.delivery_store import DeliveryStore
+from timebell.notify.delivery.digest_store import DigestStore
+from timebell.web.operation.replies import Replies
 from timebell.web.store import WebStore
 
 OPERATING_PLANTS: list[Plant] = []

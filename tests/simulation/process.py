@@ -17,13 +17,15 @@ from tests.simulation.wire import Wire
 from timebell.clock import Chance
 from timebell.config import Settings, Tuning
 from timebell.db.wakeup import Wakeups, encode
-from timebell.engine import Engine, attempts, limits, marks, parking, pruner, returns, worker
+from timebell.engine import Engine, pruner
 from timebell.engine import engine as engine_module
+from timebell.engine.limits import limits, parking
 from timebell.engine.store import EngineStore
-from timebell.engine.watching import Watch
+from timebell.engine.watch.watching import Watch
+from timebell.engine.worker import attempts, marks, returns, worker
 from timebell.kernel import App, Registry, Timebell
 from timebell.kernel.aside import Threads, Turns
-from timebell.kernel.audit import Audit
+from timebell.kernel.events.audit import Audit
 from timebell.notify import Notify
 from timebell.server import opened_apps, taking_in
 from timebell.testing.database import TestDatabase

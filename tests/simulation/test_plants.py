@@ -15,9 +15,9 @@ from tests.simulation.plants import CALM, PLANTS, Plant
 from tests.simulation.plants_notes import NOTE_PLANTS
 from tests.simulation.plants_operating import OPERATING_PLANTS
 from tests.simulation.run import run_seed
-from timebell.engine.executor import Executor
 from timebell.engine.store import EngineStore
-from timebell.kernel.schedules import Schedules
+from timebell.engine.worker.executor import Executor
+from timebell.kernel.schedules.schedules import Schedules
 from timebell.testing.database import TestDatabase
 
 SEEDS_MAX = 20
@@ -73,9 +73,9 @@ def test_it_is_known_where_nobody_came_by(world_database: TestDatabase) -> None:
     result = run_seed(1, database=world_database, days=0.2, scene=scene, planted=planted)
     assert result.violations == []
     assert result.unreached == [
-        "timebell.engine.executor.Executor.decide",
-        "timebell.engine.executor.Executor.destination",
-        "timebell.kernel.schedules.Schedules.override",
+        "timebell.engine.worker.executor.Executor.decide",
+        "timebell.engine.worker.executor.Executor.destination",
+        "timebell.kernel.schedules.schedules.Schedules.override",
         "lease_starts.sql",
     ]
 

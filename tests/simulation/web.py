@@ -15,8 +15,8 @@ from tests.simulation.asking import Unhurried
 from tests.simulation.callers import LOSSES
 from tests.simulation.ending import Ending
 from tests.simulation.process import Process
-from timebell.web.api import api_of
-from timebell.web.surface import Surface, surface_of
+from timebell.web.operation.surface import Surface, surface_of
+from timebell.web.server.api import api_of
 from timebell.web.v1 import ALL
 
 _PATH = "/v1/jobs"

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tests.store.support import Tables
 from timebell.kernel import Step, Timebell
-from timebell.kernel.schedule_models import OccurrenceChange, Schedule, ScheduleChange
+from timebell.kernel.schedules.models import OccurrenceChange, Schedule, ScheduleChange
 
 DAY = timedelta(days=1)
 

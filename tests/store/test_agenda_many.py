@@ -10,7 +10,7 @@ import pytest
 from tests.store.support import HOUR, NOW, Tables
 from timebell.errors import InvalidInput, UnknownKind
 from timebell.kernel import Step, Timebell
-from timebell.kernel.agenda_rows import StatedAgenda
+from timebell.kernel.agenda.writer import StatedAgenda
 
 ANCHOR = NOW + timedelta(days=2)
 STEPS = [

@@ -13,9 +13,10 @@ import pytest_asyncio
 from tests.store.support import StillClock
 from tests.store.walls_support import as_tenant, connected
 from timebell.db.pool import Database
-from timebell.kernel import Timebell, audit
-from timebell.kernel.audit import Audit, Break
-from timebell.kernel.insights import Insights
+from timebell.kernel import Timebell
+from timebell.kernel.events import audit
+from timebell.kernel.events.audit import Audit, Break
+from timebell.kernel.insights.insights import Insights
 from timebell.testing.database import TestDatabase
 
 UNFORCED = "ALTER TABLE timebell.{table} NO FORCE ROW LEVEL SECURITY"

@@ -22,12 +22,12 @@ from timebell.backups import back_up, restore
 from timebell.config import Settings
 from timebell.errors import ConfigurationError, InvalidInput
 from timebell.kernel import App, Done, Handler, Job, Outcome
-from timebell.kernel.audit import Audit
+from timebell.kernel.events.audit import Audit
 from timebell.notify import notify_app
 from timebell.providers.log import captured_providers
 from timebell.testing import Harness, ManualClock, RecordingProvider, harness
 from timebell.testing.database import TestDatabase
-from timebell.web.keys import ApiKeys
+from timebell.web.access.keys import ApiKeys
 
 HOUR = timedelta(hours=1)
 # Who is alive, and who may do what just now, is another matter in another place.

@@ -18,7 +18,7 @@ from timebell.db.pool import Database
 from timebell.db.walls import walled_to
 from timebell.errors import NotFound, WrongTenant
 from timebell.kernel import Registry, Timebell
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.notify import Address, Notify, TemplateDraft, Text, Variable, notify_app
 from timebell.testing.database import TestDatabase
 

@@ -14,8 +14,8 @@ from tests.store.support import StillClock, Tables
 from timebell.db.pool import Database
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.kernel.following import EventPlace, Following
-from timebell.kernel.following_store import FollowingStore
+from timebell.kernel.events.following import EventPlace, Following
+from timebell.kernel.events.following_store import FollowingStore
 from timebell.testing.database import TestDatabase
 
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

@@ -14,8 +14,8 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import QueueDepth
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.records import QueueDepth
 from timebell.testing.database import TestDatabase
 
 
@@ -78,8 +78,8 @@ async def test_depth_of_a_tenant_counts_its_own(insights: Insights, tables: Tabl
 async def test_depth_counts_up_to_its_bound_and_says_so(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.COUNT_MAX", 10)
-    monkeypatch.setattr("timebell.kernel.insights._SLOT_ROWS_MAX", 1)
+    monkeypatch.setattr("timebell.kernel.insights.insights.COUNT_MAX", 10)
+    monkeypatch.setattr("timebell.kernel.insights.insights._SLOT_ROWS_MAX", 1)
     for number in range(10):
         await enqueue(tables, subject="one", run_at=ago(number * SECOND))
     exact = (await depths(insights))["default"]
@@ -103,7 +103,7 @@ async def test_depth_of_a_large_table_is_estimated(
         NOW + HOUR,
     )
     await enqueue(tables, queue="mail", run_at=ago(SECOND))
-    monkeypatch.setattr("timebell.kernel.insights.COUNT_MAX", 100)
+    monkeypatch.setattr("timebell.kernel.insights.insights.COUNT_MAX", 100)
     unknown_size = (await depths(insights))["mail"]
     assert unknown_size.future_accuracy == "at_least"
     await _as_owner(database_url, "ANALYZE timebell.jobs")
@@ -156,7 +156,7 @@ async def test_what_was_put_off_on_purpose_is_not_late(
 async def test_a_sample_is_bounded_and_of_the_newest(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.SAMPLE_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.SAMPLE_MAX", 3)
     for seconds in (9, 8, 3, 2, 1):
         await log(tables, due_at=ago(seconds * 0.1 * SECOND))
     summary = await insights.lateness()
@@ -194,8 +194,8 @@ async def test_throughput_counts_each_minute(insights: Insights, tables: Tables)
 async def test_throughput_beyond_what_may_be_read_is_left_out(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights._TAIL_PAGES", 1)
-    monkeypatch.setattr("timebell.kernel.insights._TAIL_PAGES_MAX", 2)
+    monkeypatch.setattr("timebell.kernel.insights.insights._TAIL_PAGES", 1)
+    monkeypatch.setattr("timebell.kernel.insights.insights._TAIL_PAGES_MAX", 2)
     await tables.rows(
         "INSERT INTO timebell.job_log (id, tenant, queue, kind, version, attempt, state, due_at, finished_at) "
         "SELECT timebell.new_id(), 'a', 'default', 'office.ring', 1, 1, 'done', $1::timestamptz, "

@@ -14,9 +14,9 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.kernel import Dead, Done, Handler, Job, Outcome, Retry, Snooze, Step, Timebell
 from timebell.kernel.app import App
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_journey import time_of_id
-from timebell.kernel.insights_records import Journey
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.journey import time_of_id
+from timebell.kernel.insights.records import Journey
 from timebell.testing.database import TestDatabase
 from timebell.testing.harness import harness
 
@@ -229,8 +229,8 @@ async def test_no_event_of_another_tenant_or_of_before(insights: Insights, table
 async def test_a_long_journey_is_cut(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.ENTRIES_MAX", 3)
-    monkeypatch.setattr("timebell.kernel.insights.EVENTS_MAX", 2)
+    monkeypatch.setattr("timebell.kernel.insights.insights.ENTRIES_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.EVENTS_MAX", 2)
     id = await enqueue(tables, subject="guest:1", correlation_id="c1", version=4)
     for version in (2, 3, 4):
         await log(tables, id=id, state="pending", reason="snoozed", version=version, started_at=None)
@@ -249,7 +249,7 @@ async def test_a_long_journey_is_cut(
     assert cut.is_cut
     names = [entry.details["name"] for entry in cut.entries if entry.what == "event"]
     assert names == ["guest.asked_3", "guest.asked_4"]
-    monkeypatch.setattr("timebell.kernel.insights.EVENTS_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.EVENTS_MAX", 3)
     assert not (await journey_of(insights, id)).is_cut
     await log(tables, id=id, state="pending", reason="snoozed", version=5, started_at=None)
     cut = await journey_of(insights, id)

@@ -15,8 +15,8 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import ListedState
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.records import ListedState
 from timebell.kernel.paging import Page, decode_cursor
 from timebell.testing.database import TestDatabase
 
@@ -92,7 +92,7 @@ async def test_dead_jobs_by_filter_and_page(insights: Insights, tables: Tables) 
 async def test_a_page_looks_at_a_bounded_number_of_dead_jobs(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", 2)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", 2)
     rare = await bury(tables, died_at=ago(HOUR), queue="mail")
     for seconds in range(4):
         await bury(tables, died_at=ago(seconds * SECOND))
@@ -136,7 +136,7 @@ async def test_failures_are_grouped_by_what_killed(insights: Insights, tables: T
 async def test_failures_are_counted_up_to_a_bound(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.ALIKE_MAX", 2)
+    monkeypatch.setattr("timebell.kernel.insights.insights.ALIKE_MAX", 2)
     for seconds in range(3):
         await bury(tables, died_at=ago(seconds * SECOND), fingerprint="f1")
     await bury(tables, fingerprint="f2")
@@ -273,7 +273,7 @@ async def test_a_page_looks_at_a_bounded_number_of_jobs(
     state: ListedState,
     lengths: list[int],
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", 3)
     make = enqueue if state == "unfinished" else log
     mine = [await make(tables, tenant="small")]
     for _ in range(6):
@@ -289,7 +289,7 @@ async def test_a_page_looks_at_a_bounded_number_of_jobs(
 async def test_looking_never_stops_between_two_entries_of_a_job(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch, look_max: int
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", look_max)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", look_max)
     made = []
     for _ in range(3):
         id = await log(tables)

@@ -12,8 +12,8 @@ from tests.store.test_insights_lists import all_pages
 from timebell.db.pool import Database
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import ListedState
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.records import ListedState
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_the_oldest_first_is_the_same_list_the_other_way_round(
 async def test_a_page_looks_at_a_bounded_number_of_jobs(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch, state: ListedState
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", 3)
     make = {"unfinished": enqueue, "finished": log, "dead": bury}[state]
     mine = [await make(tables, queue="mail")]
     for _ in range(6):
@@ -72,7 +72,7 @@ async def test_a_page_looks_at_a_bounded_number_of_jobs(
 async def test_looking_never_stops_between_two_entries_of_a_job(
     insights: Insights, tables: Tables, monkeypatch: pytest.MonkeyPatch, look_max: int
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", look_max)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", look_max)
     made = []
     for _ in range(3):
         id = await log(tables)
@@ -94,7 +94,7 @@ async def test_dead_jobs_of_one_cause(insights: Insights, tables: Tables) -> Non
 async def test_events_are_looked_through_a_bounded_number_at_once(
     bell: Timebell, insights: Insights, monkeypatch: pytest.MonkeyPatch, oldest_first: bool
 ) -> None:
-    monkeypatch.setattr("timebell.kernel.insights.LOOK_MAX", 3)
+    monkeypatch.setattr("timebell.kernel.insights.insights.LOOK_MAX", 3)
     async with bell.transaction() as tx:
         rare = [await bell.record(tx, "guest.rare", subject="guest:1", correlation_id="c1")]
         for number in range(7):

@@ -16,8 +16,8 @@ from tests.store.support import NOW, StillClock, Tables
 from timebell.db.pool import Database, Row, Session
 from timebell.db.queries import Query, parse
 from timebell.kernel import Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_store import InsightsStore
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.store import InsightsStore
 from timebell.testing.database import TestDatabase
 
 FUTURE = """
@@ -133,8 +133,8 @@ async def test_no_read_goes_through_a_whole_table(
     await insights.jobs("tenant 1", state="finished", subject="guest:1", oldest_first=True)
     await insights.health()
     # The end of the log that is read is as small beside this one as it usually is beside a day's.
-    monkeypatch.setattr("timebell.kernel.insights._TAIL_PAGES", 16)
-    monkeypatch.setattr("timebell.kernel.insights._TAIL_PAGES_MAX", 32)
+    monkeypatch.setattr("timebell.kernel.insights.insights._TAIL_PAGES", 16)
+    monkeypatch.setattr("timebell.kernel.insights.insights._TAIL_PAGES_MAX", 32)
     await insights.lateness()
     await insights.throughput()
     assert await planned.tables_read_through() == []

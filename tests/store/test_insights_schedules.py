@@ -9,8 +9,8 @@ from uuid import UUID
 from tests.store.support import NOW
 from timebell.db.pool import Database
 from timebell.kernel import Step, Timebell
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_store import InsightsStore
+from timebell.kernel.insights.insights import Insights
+from timebell.kernel.insights.store import InsightsStore
 from timebell.rules.localtime import TIMEZONE_VERSION
 
 STEP = Step(key="eve", kind="office.ring", offset=timedelta(hours=-1))

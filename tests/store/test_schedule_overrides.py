@@ -23,7 +23,7 @@ from tests.store.schedule_support import (
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell
-from timebell.kernel.schedule_models import OrphanedOverride
+from timebell.kernel.schedules.models import OrphanedOverride
 
 THIRD = local("2027-03-03T12:00")
 

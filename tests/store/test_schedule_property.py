@@ -17,7 +17,7 @@ from tests.store.schedule_support import DAY, STEPS, call, create, local, step
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Step, Timebell
-from timebell.kernel.schedule_models import Schedule, ScheduleChange
+from timebell.kernel.schedules.models import Schedule, ScheduleChange
 
 RECURRENCES = (
     None,

@@ -21,7 +21,7 @@ from timebell.errors import (
     UnknownTimezone,
 )
 from timebell.kernel import Timebell
-from timebell.kernel.schedule_models import ScheduleChange
+from timebell.kernel.schedules.models import ScheduleChange
 from timebell.rules.planned import occurrence_id
 from timebell.testing.database import TestDatabase
 

@@ -8,7 +8,7 @@ import pytest
 
 from timebell.db.pool import Database
 from timebell.kernel import Step, Timebell
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 
 _COLUMNS = """
 SELECT c.relname AS table_name, a.attname AS column_name, format_type(a.atttypid, a.atttypmod) AS type

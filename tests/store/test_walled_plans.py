@@ -15,13 +15,13 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from timebell.db.queries import load_queries
+from tests.query_plans import queries_of
 from timebell.testing.database import TestDatabase
 
 QUERIES = {
-    **load_queries("timebell.kernel.sql"),
-    **load_queries("timebell.notify.sql"),
-    **load_queries("timebell.web.sql"),
+    **queries_of("kernel"),
+    **queries_of("notify"),
+    **queries_of("web"),
 }
 # By which column of its index each of them finds the place.
 PLACES = [

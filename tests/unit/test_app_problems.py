@@ -7,7 +7,7 @@ import pytest
 from timebell.errors import ConfigurationError, InvalidInput, KeyConflict, TimebellError
 from timebell.kernel import App
 from timebell.web import ProblemForm, in_field
-from timebell.web.problems import Problem, Problems
+from timebell.web.operation.problems import Problem, Problems
 
 
 class Taken(KeyConflict):

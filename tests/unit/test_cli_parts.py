@@ -12,7 +12,7 @@ import pytest
 
 from timebell.cli.check import _report
 from timebell.cli.printing import error_line, plain, print_fields, print_line, print_table, text
-from timebell.kernel.insights_records import JobLine
+from timebell.kernel.insights.records import JobLine
 from timebell.logs import without_passwords
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

@@ -21,7 +21,7 @@ from timebell.cli.doctor import (
 from timebell.cli.timezone_copies import Offsets, own_copy
 from timebell.config import Settings
 from timebell.db.data_folder import SECRET_FILES
-from timebell.kernel.insights_records import Health, ParkedSchedule, TimezoneLine
+from timebell.kernel.insights.records import Health, ParkedSchedule, TimezoneLine
 from timebell.rules.localtime import TIMEZONE_VERSION
 from timebell.server import Place
 

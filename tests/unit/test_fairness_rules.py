@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.places import Places
+from timebell.engine.ledger.places import Places
 from timebell.rules.fairness import FEW, room_for
 
 QUICK = settings(max_examples=60, deadline=None)

@@ -9,8 +9,8 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from timebell.errors import ConfigurationError
-from timebell.web.fields import Duration, Listed, Offset, Output, SecretText, has_secret
-from timebell.web.routes import Route
+from timebell.web.operation.fields import Duration, Listed, Offset, Output, SecretText, has_secret
+from timebell.web.operation.routes import Route
 
 DURATIONS = TypeAdapter(Duration)
 OFFSETS = TypeAdapter(Offset)

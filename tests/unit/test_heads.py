@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from timebell.web.heads import BoundedHeads
-from timebell.web.listening import Listener
+from timebell.web.server.heads import BoundedHeads
+from timebell.web.server.listening import Listener
 
 
 class Wire(asyncio.Transport):

@@ -17,10 +17,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from timebell.config import Settings
 from timebell.errors import PortInUse
-from timebell.kernel.insights_records import Pulse
-from timebell.web import heads, listening
-from timebell.web.health import health_of
-from timebell.web.listening import Front, Listener
+from timebell.kernel.insights.records import Pulse
+from timebell.web.server import heads, listening
+from timebell.web.server.health import health_of
+from timebell.web.server.listening import Front, Listener
 
 HOST = "127.0.0.1"
 Ask = Callable[[bytes], Coroutine[Any, Any, tuple[int, bytes]]]

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.entry import JobEntry
-from timebell.engine.ledger import JobLedger
-from timebell.engine.places import Places
-from timebell.engine.turns import CRITICAL, NORMAL, Leads, Pile
+from timebell.engine.ledger.entry import JobEntry
+from timebell.engine.ledger.ledger import JobLedger
+from timebell.engine.ledger.places import Places
+from timebell.engine.ledger.turns import CRITICAL, NORMAL, Leads, Pile
 
 QUICK = settings(max_examples=60, deadline=None)
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timebell.engine.entry import (
+from timebell.engine.ledger.entry import (
     CHOSEN,
     OVER,
     PARKING,
@@ -25,9 +25,9 @@ from timebell.engine.entry import (
     JobEntry,
     Stage,
 )
-from timebell.engine.ledger import JobLedger
-from timebell.engine.marks import LostMarks
-from timebell.engine.places import Places
+from timebell.engine.ledger.ledger import JobLedger
+from timebell.engine.ledger.places import Places
+from timebell.engine.worker.marks import LostMarks
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)
 _numbers = count(1)

@@ -21,20 +21,20 @@ from starlette.requests import Request
 from timebell.apps.meetings.downloading import check_feed_url
 from timebell.apps.meetings.page_texts import texts_for
 from timebell.errors import TimebellError
-from timebell.kernel.enqueueing import encode_payload
-from timebell.kernel.following import EventPlace
+from timebell.kernel.events.following import EventPlace
+from timebell.kernel.jobs.enqueueing import encode_payload
 from timebell.kernel.models import check_kind, check_name
 from timebell.kernel.paging import decode_cursor
 from timebell.logs import without_passwords
-from timebell.notify.addresses import checked_email, checked_phone, checked_value, push_address
-from timebell.notify.languages import checked_language, locale_of
-from timebell.notify.mail_html import MailTooLarge, mail_parts
+from timebell.notify.people.addresses import checked_email, checked_phone, checked_value, push_address
 from timebell.notify.provider import Content, Parcel
-from timebell.notify.recipient_checks import checked_quiet_hours, checked_timezone
-from timebell.notify.rendering import Failed, Missing, UnreadableText, parse_text, render_text
-from timebell.notify.sms_length import plain_spaces, sms_length
-from timebell.notify.template_checking import checked_draft
-from timebell.notify.template_models import TemplateDraft, Text, Variable
+from timebell.notify.rules.languages import checked_language, locale_of
+from timebell.notify.rules.recipient_checks import checked_quiet_hours, checked_timezone
+from timebell.notify.rules.sms_length import plain_spaces, sms_length
+from timebell.notify.templates.checking import checked_draft
+from timebell.notify.templates.mail_html import MailTooLarge, mail_parts
+from timebell.notify.templates.models import TemplateDraft, Text, Variable
+from timebell.notify.templates.rendering import Failed, Missing, UnreadableText, parse_text, render_text
 from timebell.providers.http import Reply, retry_after
 from timebell.providers.lines import one_line
 from timebell.providers.mail import build_mail, read_address
@@ -48,11 +48,11 @@ from timebell.rules.ics_reading import read_calendar
 from timebell.rules.localtime import zone
 from timebell.rules.rrule import parse_rule
 from timebell.rules.signing import Signer
-from timebell.web.bodies import check_json
-from timebell.web.calls import Call
-from timebell.web.correlation import correlation_of
-from timebell.web.fields import read_duration_text, read_instant, read_local, read_offset
-from timebell.web.replies import check_key
+from timebell.web.operation.bodies import check_json
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import read_duration_text, read_instant, read_local, read_offset
+from timebell.web.operation.replies import check_key
+from timebell.web.server.correlation import correlation_of
 
 LENGTH: Final = 10_000
 LONGER: Final = 10

@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from timebell.clock import Chance, ManualClock
-from timebell.engine.background import Background
 from timebell.engine.loop import Loop
-from timebell.engine.outages import Outages
+from timebell.engine.node.outages import Outages
+from timebell.engine.worker.background import Background
 
 AWAY = "the database is away"
 

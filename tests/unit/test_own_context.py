@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from timebell.engine.own_context import in_own_context
+from timebell.engine.worker.own_context import in_own_context
 
 COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
 

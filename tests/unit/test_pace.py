@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from timebell.engine.pace import Pace
+from timebell.engine.limits.pace import Pace
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 TENTH = timedelta(milliseconds=100)

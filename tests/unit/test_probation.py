@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from timebell.engine.turnstiles import Probation, Solitude
+from timebell.engine.limits.turnstiles import Probation, Solitude
 
 
 class Now:

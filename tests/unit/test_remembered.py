@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from timebell.web.remembered import Remembered
+from timebell.web.operation.remembered import Remembered
 
 
 async def test_those_who_ask_together_and_soon_after_share_one_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from timebell.testing import ManualClock
-from timebell.web import rates
-from timebell.web.problems import Problem
-from timebell.web.rates import Rates, Who
+from timebell.web.access import rates
+from timebell.web.access.rates import Rates, Who
+from timebell.web.operation.problems import Problem
 
 
 def rates_of(per_minute: int, clock: ManualClock | None = None) -> Rates:

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from timebell.errors import ConfigurationError
-from timebell.web.routes import Route
-from timebell.web.switch import Switch
+from timebell.web.operation.routes import Route
+from timebell.web.server.switch import Switch
 
 PATHS = [
     ("GET", "/v1/jobs"),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from timebell.engine.threads import Threads
+from timebell.engine.worker.threads import Threads
 
 
 async def test_what_got_no_thread_is_not_run_later_either(monkeypatch: pytest.MonkeyPatch) -> None:

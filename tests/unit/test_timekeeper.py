@@ -9,7 +9,7 @@ import pytest
 
 from timebell.db.pool import Row
 from timebell.db.queries import Query
-from timebell.engine.timekeeper import Timekeeper
+from timebell.engine.node.timekeeper import Timekeeper
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

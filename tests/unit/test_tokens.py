@@ -9,8 +9,8 @@ import pytest
 
 from timebell.config import Settings
 from timebell.errors import InvalidInput
-from timebell.web.problems import Problem
-from timebell.web.tokens import Tokens
+from timebell.web.access.tokens import Tokens
+from timebell.web.operation.problems import Problem
 
 PERSON = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 SECRET = "s" * 32

@@ -15,12 +15,12 @@ import pytest
 
 from tests.shape.tree import ROOT
 from timebell.kernel import Enqueue, Step, Timebell, options
-from timebell.kernel.schedule_models import ScheduleTerms
-from timebell.kernel.schedules import Schedules
+from timebell.kernel.schedules.models import ScheduleTerms
+from timebell.kernel.schedules.schedules import Schedules
 from timebell.notify import Notify, Policy, Tell
 from timebell.notify import options as told
-from timebell.notify.policies import POLICY_FIELDS, Policies
-from timebell.notify.recipients import Recipients
+from timebell.notify.people.policies import POLICY_FIELDS, Policies
+from timebell.notify.people.recipients import Recipients
 
 HEAD = """\
 from datetime import datetime, timedelta

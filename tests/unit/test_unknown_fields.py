@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from timebell.web.fields import Input
-from timebell.web.operations import refusal_of
-from timebell.web.unknown_fields import EXPLAINED_MAX
+from timebell.web.operation.fields import Input
+from timebell.web.operation.operations import refusal_of
+from timebell.web.operation.unknown_fields import EXPLAINED_MAX
 
 
 class Shelf(Input):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from timebell.engine import waitlist
-from timebell.engine.entry import JobEntry
-from timebell.engine.waitlist import Waitlist
+from timebell.engine.ledger import waitlist
+from timebell.engine.ledger.entry import JobEntry
+from timebell.engine.ledger.waitlist import Waitlist
 
 NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

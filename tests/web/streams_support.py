@@ -14,10 +14,10 @@ from uuid import UUID, uuid4
 import orjson
 
 from tests.web.support import Site
-from timebell.notify.inbox_entries import InboxEntry, entry_columns
-from timebell.notify.inbox_store import InboxStore
+from timebell.notify.inbox.entries import InboxEntry, entry_columns
+from timebell.notify.inbox.inbox_store import InboxStore
 from timebell.notify.provider import Content
-from timebell.web.heads import HANG_UP
+from timebell.web.server.heads import HANG_UP
 
 _PATIENCE_SECONDS = 30.0
 

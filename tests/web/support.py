@@ -22,12 +22,12 @@ from timebell.notify import Reporter
 from timebell.providers.log import captured_providers
 from timebell.testing.database import TestDatabase
 from timebell.web import Route
-from timebell.web.api import api_of
-from timebell.web.keys import SCOPES, NewKey
+from timebell.web.access.keys import SCOPES, NewKey
+from timebell.web.access.tenants import written_for
+from timebell.web.operation.surface import Surface, surface_of
 from timebell.web.sandbox import sandboxed
-from timebell.web.serving import routes_of
-from timebell.web.surface import Surface, surface_of
-from timebell.web.tenants import written_for
+from timebell.web.server.api import api_of
+from timebell.web.server.serving import routes_of
 from timebell.web.v1 import ALL
 
 OTHER = "other"

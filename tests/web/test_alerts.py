@@ -161,7 +161,7 @@ async def test_a_page_looks_at_so_many_and_goes_on(
     site: Site, monkeypatch: pytest.MonkeyPatch, sort: str
 ) -> None:
     """What others may not see may lie between, and costs no more than a page."""
-    monkeypatch.setattr("timebell.kernel.alerts._LOOK_MAX", 2)
+    monkeypatch.setattr("timebell.kernel.alerts.alerts._LOOK_MAX", 2)
     await opened(site, 5, app="engine", is_of_engine=True)
     [hot] = await opened(site, opened_at=NOW + 150 * timedelta(seconds=1))
     assert await ids(site, f"sort={sort}") == [hot]

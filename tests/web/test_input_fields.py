@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from timebell.config import Settings
 from timebell.loading import apps_of, registry_of
-from timebell.web.routes import Route
-from timebell.web.serving import routes_of
+from timebell.web.operation.routes import Route
+from timebell.web.server.serving import routes_of
 from timebell.web.v1 import ALL
 
 ROUTES = [*ALL, *(route for app in registry_of(apps_of(Settings())).apps for route in routes_of(app))]

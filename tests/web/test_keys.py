@@ -13,8 +13,8 @@ import pytest
 from tests.web.support import OTHER, Site, open_site, problem
 from timebell.testing import ManualClock
 from timebell.testing.database import TestDatabase
-from timebell.web import access
-from timebell.web.routes import Route
+from timebell.web.access import access
+from timebell.web.operation.routes import Route
 from timebell.web.store import WebStore
 
 

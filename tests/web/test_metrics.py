@@ -20,13 +20,13 @@ from timebell.errors import ConfigurationError
 from timebell.kernel import App, Dead, Done, Gauge, Job, Measure, Outcome, Queue, Retry, Step
 from timebell.kernel.app import Handler
 from timebell.kernel.aside import Aside
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.notify import Notify, notify_app
 from timebell.providers.log import captured_providers
 from timebell.testing import Harness, harness
 from timebell.testing.database import TestDatabase
-from timebell.web.figures import FigureReader
-from timebell.web.metrics import Metrics
+from timebell.web.server.figures import FigureReader
+from timebell.web.server.metrics import Metrics
 
 MINUTE = timedelta(minutes=1)
 NAMES = (

@@ -16,8 +16,8 @@ from tests.web.bells import ROUTES
 from tests.web.support import Site, open_site, problem
 from timebell import errors
 from timebell.testing.database import TestDatabase
-from timebell.web.codes import EXPLAINED
-from timebell.web.problems import problem_of
+from timebell.web.operation.codes import EXPLAINED
+from timebell.web.operation.problems import problem_of
 
 Document = dict[str, Any]
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.web.support import OTHER, Site, open_site, problem
 from timebell.clock import ManualClock
 from timebell.testing.database import TestDatabase
-from timebell.web.metrics import Metrics
+from timebell.web.server.metrics import Metrics
 
 JOB = {"kind": "office.ring", "payload": {"guest": "Ada"}, "delay": "P1D"}
 # More than the time for which a count is good while little is left.

@@ -12,7 +12,7 @@ from tests.web.support import open_site
 from timebell.engine import Engine
 from timebell.errors import ConfigurationError
 from timebell.testing.database import TestDatabase
-from timebell.web.keys import CHOSEN_KEY
+from timebell.web.access.keys import CHOSEN_KEY
 
 
 async def test_a_reply_is_pruned_when_its_day_is_over(database_url: TestDatabase) -> None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from tests.web.bells import ROUTES
 from tests.web.support import Site, open_site, problem
 from timebell.testing.database import TestDatabase
-from timebell.web.bodies import check_json
+from timebell.web.operation.bodies import check_json
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -42,7 +42,7 @@ class TestBodies:
             on_the_loop.append(threading.current_thread() is threading.main_thread())
             check_json(request, raw)
 
-        monkeypatch.setattr("timebell.web.operations.check_json", check)
+        monkeypatch.setattr("timebell.web.operation.operations.check_json", check)
         for count in (1, 20_000):
             content = b'{"name": "x", "notes": {"a": [' + b"{}," * count + b"0]}}"
             assert (await send(site, content)).status_code < 500

@@ -362,7 +362,7 @@ async def test_what_may_take_long_is_found_out_beside_the_loop(
         return run
 
     monkeypatch.setattr("timebell.web.v1.schedules.preview", noted(preview))
-    monkeypatch.setattr("timebell.kernel.schedule_terms.check_recurrence", noted(check_recurrence))
+    monkeypatch.setattr("timebell.kernel.schedules.terms.check_recurrence", noted(check_recurrence))
     asked = {"recurrence": "every PT15M", "count": 1}
     assert (await site.post("/v1/schedules/preview", asked, key="read")).status_code == 200
     await make(site)

@@ -13,9 +13,9 @@ import pytest_asyncio
 from tests.web.streams_support import add_person, show
 from tests.web.support import Site, open_site
 from timebell.testing.database import TestDatabase
-from timebell.web.listening import Front, Listener
-from timebell.web.streams import Pace
-from timebell.web.surface import Surface
+from timebell.web.operation.surface import Surface
+from timebell.web.server.listening import Front, Listener
+from timebell.web.streams.streams import Pace
 
 LONG = "x" * 40_000
 

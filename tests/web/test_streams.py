@@ -15,10 +15,11 @@ import pytest_asyncio
 from tests.web.streams_support import Listening, Message, add_person, listening, show, titles
 from tests.web.support import OTHER, Site, open_site
 from timebell.testing.database import TestDatabase
-from timebell.web import access, streams, tokens
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
-from timebell.web.streams import Pace
+from timebell.web.access import access, tokens
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
+from timebell.web.streams import streams
+from timebell.web.streams.streams import Pace
 from timebell.web.v1 import inbox
 
 INBOX, EVENTS = "/v1/inbox/stream", "/v1/events/stream"

@@ -31,7 +31,7 @@ from timebell.kernel import Registry
 from timebell.loading import load_apps, slices_of
 from timebell.notify import Notify, TemplateDraft, Text
 from timebell.testing.database import TestDatabase
-from timebell.web.routes import Route
+from timebell.web.operation.routes import Route
 
 START = datetime(2027, 3, 1, 9, tzinfo=UTC)
 A, B = OTHER, "admin"

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.web.notify_support import UNHEARD_OF, person
 from tests.web.support import OTHER, Site, problem
-from timebell.notify.unsubscribing import WayOut
+from timebell.notify.people.unsubscribing import WayOut
 
 ONE_CLICK = {"content-type": "application/x-www-form-urlencoded"}
 

@@ -10,9 +10,9 @@ from uuid import UUID
 import orjson
 
 from timebell.db.pool import Row, Session
-from timebell.engine.node import Node
+from timebell.engine.node.node import Node
+from timebell.engine.node.timekeeper import Timekeeper
 from timebell.engine.store import EngineStore
-from timebell.engine.timekeeper import Timekeeper
 from timebell.kernel import Timebell
 from timebell.kernel.models import Mode
 

@@ -19,8 +19,7 @@ from timebell.cli.common import (
     tenant_option,
 )
 from timebell.cli.printing import page_json, print_json, print_line, print_page
-from timebell.kernel.alerting import AlertLine
-from timebell.kernel.alerts import Acknowledged, Alerts, AlertState
+from timebell.kernel.alerts import Acknowledged, AlertLine, Alerts, AlertState
 from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.kernel.paging import Page
 

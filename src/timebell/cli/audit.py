@@ -8,7 +8,7 @@ import click
 
 from timebell.cli.common import Desk, ask, json_option, place_options
 from timebell.cli.printing import plain, print_json, print_line
-from timebell.kernel.audit import Audit, Break, Verdict
+from timebell.kernel.events import Audit, Break, Verdict
 
 _DAMAGE = {
     "changed": "was changed, or its seal was",

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from timebell.cli.common import Desk, ask, json_option, place_options
 from timebell.cli.printing import print_json, print_line
 from timebell.errors import DatabaseError
-from timebell.kernel.insights_records import JobLine
+from timebell.kernel.insights import JobLine
 from timebell.kernel.models import Enqueue
 from timebell.loading import CHECK_KIND
 

@@ -23,8 +23,7 @@ from timebell.db.migrate import SERVER_MAJOR_MIN
 from timebell.db.probe import ServerFacts, ask_server, hears_wakeups, timezone_offsets, wall_of
 from timebell.errors import TimebellError
 from timebell.kernel.app import Registry
-from timebell.kernel.insights import Insights
-from timebell.kernel.insights_records import TimezoneLine
+from timebell.kernel.insights import Insights, TimezoneLine
 from timebell.loading import BUILT_IN
 from timebell.providers.building import open_providers
 from timebell.rules.localtime import TIMEZONE_VERSION

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from timebell.config import Settings
-from timebell.kernel.audit import UNSEALED_SECONDS_MAX
-from timebell.kernel.insights_records import Health, ParkedSchedule
+from timebell.kernel.events import UNSEALED_SECONDS_MAX
+from timebell.kernel.insights import Health, ParkedSchedule
 
 Verdict = Literal["ok", "warn", "fail"]
 

@@ -26,8 +26,8 @@ from timebell.db.data_folder import DataFolder, default_data_folder
 from timebell.db.probe import bare_connection
 from timebell.errors import ConfigurationError
 from timebell.kernel.paging import Page
-from timebell.web.keys import SCOPES, ApiKey, ApiKeys, NewKey
-from timebell.web.tenants import Tenants
+from timebell.web.access.keys import SCOPES, ApiKey, ApiKeys, NewKey
+from timebell.web.access.tenants import Tenants
 
 _PREVIOUS_MAX = 5
 

@@ -22,12 +22,12 @@ from timebell.cli.printing import (
     print_table,
 )
 from timebell.kernel.paging import Page
-from timebell.notify.explaining import Explainer, Explanation, Reasoning, WhyNot
+from timebell.notify.explain.explaining import Explainer, Explanation, Reasoning, WhyNot
+from timebell.notify.explain.notifications import Notifications, Story
 from timebell.notify.models import Delivery, Notification, OnQuiet, Tell, Urgency
-from timebell.notify.notifications import Notifications, Story
 from timebell.notify.provider import CHANNELS, Channel
 from timebell.notify.reasons import NotificationState
-from timebell.notify.sentences import summary
+from timebell.notify.rules.sentences import summary
 
 _COLUMNS = ["id", "state", "reason", "template", "recipient", "due at", "subject"]
 

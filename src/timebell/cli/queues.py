@@ -18,7 +18,7 @@ from timebell.cli.common import (
     tenant_option,
 )
 from timebell.cli.printing import plain, print_json, print_line, print_table
-from timebell.kernel.insights_records import QueueLine
+from timebell.kernel.insights import QueueLine
 
 
 @click.group()

@@ -22,7 +22,7 @@ from timebell.cli.common import (
 from timebell.cli.printing import page_json, plain, print_fields, print_json, print_line, print_page
 from timebell.errors import TimebellError
 from timebell.kernel.paging import Page
-from timebell.kernel.schedule_models import Occurrence, Schedule, ScheduleChange, ScheduleState
+from timebell.kernel.schedules import Occurrence, Schedule, ScheduleChange, ScheduleState
 from timebell.rules.recurrence import describe
 
 

@@ -12,9 +12,9 @@ from timebell.cli.common import Desk, actor_option, actor_or_me, ask, json_optio
 from timebell.cli.printing import page_json, print_json, print_line, print_page
 from timebell.errors import NotFound
 from timebell.kernel.paging import Page
-from timebell.notify.senders import ApprovedSender, SenderKind, Senders
-from timebell.web.quotas import NAMES, Quota, Quotas, save_quotas
-from timebell.web.tenants import Tenant, Tenants
+from timebell.notify.people.senders import ApprovedSender, SenderKind, Senders
+from timebell.web.access.quotas import NAMES, Quota, Quotas, save_quotas
+from timebell.web.access.tenants import Tenant, Tenants
 
 
 @click.group()

@@ -16,18 +16,18 @@ import asyncpg
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import AsyncpgSession, Row
 from timebell.engine.loop import Loop
-from timebell.engine.node import Node
-from timebell.engine.planner import Planner
+from timebell.engine.node.node import Node
+from timebell.engine.node.timekeeper import Timekeeper
+from timebell.engine.node.vitals import ages_of, vitals_of
+from timebell.engine.planner.planner import Planner
 from timebell.engine.pruner import Pruner
-from timebell.engine.reader import Place
 from timebell.engine.store import EngineStore
-from timebell.engine.timekeeper import Timekeeper
-from timebell.engine.vitals import ages_of, vitals_of
-from timebell.engine.watching import Watch
-from timebell.engine.worker import Only, Worker
+from timebell.engine.watch.watching import Watch
+from timebell.engine.worker.reader import Place
+from timebell.engine.worker.worker import Only, Worker
 from timebell.errors import InvalidInput
-from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
+from timebell.kernel.events import Audit
 from timebell.logs import Logger
 from timebell.version import __version__
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from timebell.clock import Chance
 from timebell.db.failures import DATABASE_ERRORS
-from timebell.engine.outages import Outages
+from timebell.engine.node.outages import Outages
 from timebell.logs import Logger
 
 log = Logger("timebell.loop")

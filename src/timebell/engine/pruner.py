@@ -10,10 +10,10 @@ import asyncpg
 
 from timebell.db.pool import Session
 from timebell.engine.store import EngineStore
-from timebell.kernel.alert_store import AlertStore
+from timebell.kernel.alerts import AlertStore
 from timebell.kernel.app import PruneFunction
-from timebell.kernel.audit import Audit
 from timebell.kernel.bell import Timebell
+from timebell.kernel.events import Audit
 from timebell.logs import Logger
 
 log = Logger("timebell.pruner")

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from timebell.db.pool import Row, Session
 from timebell.db.queries import load_queries
-from timebell.engine.pace import STRETCH
-from timebell.engine.vitals import UNTOLD, Vitals
+from timebell.engine.limits.pace import STRETCH
+from timebell.engine.node.vitals import UNTOLD, Vitals
 from timebell.kernel.statements import Columns, Statements
 from timebell.rules.sharing import PERMITS_OUTLIVE_SECONDS
 from timebell.rules.suspicion import ALONE_FROM, CRASHES_MAX, STARTS_MAX, UNPROVEN_STARTS_MAX

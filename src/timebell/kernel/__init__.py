@@ -4,14 +4,15 @@ from timebell.clock import Ids
 from timebell.db.failures import DATABASE_ERRORS
 from timebell.db.pool import Session
 from timebell.db.together import Gathering, Together
-from timebell.kernel.alerting import AlertRule, Asked, Finding
-from timebell.kernel.alerts import Alerts
+from timebell.kernel.alerts.alerting import AlertRule, Asked, Finding
+from timebell.kernel.alerts.alerts import Alerts
 from timebell.kernel.app import App, Handler, Registry
 from timebell.kernel.aside import ProcessorLimit
 from timebell.kernel.bell import Timebell
 from timebell.kernel.commands import Command, CommandAnswer, CommandArgument, CommandOption
-from timebell.kernel.insights_records import QueueDepth
-from timebell.kernel.job import Job
+from timebell.kernel.insights.records import QueueDepth
+from timebell.kernel.jobs.job import Job
+from timebell.kernel.jobs.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
 from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Agenda, AgendaDiff, Cancelled, Enqueue, Enqueued, Queue, Step, StepChange
 from timebell.kernel.options import (
@@ -21,9 +22,8 @@ from timebell.kernel.options import (
     ScheduleOptions,
     StepOptions,
 )
-from timebell.kernel.outcomes import Cancel, Dead, Done, Outcome, Refused, Retry, Snooze
 from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
-from timebell.kernel.schedule_models import (
+from timebell.kernel.schedules.models import (
     Occurrence,
     OccurrenceChange,
     OrphanedOverride,

@@ -14,15 +14,15 @@ from uuid import UUID
 
 from timebell.config import QueueSettings
 from timebell.errors import ConfigurationError, InvalidInput, UnknownKind, UnknownQueue
-from timebell.kernel.alerting import AlertNews, AlertRule, BroughtRule
+from timebell.kernel.alerts.alerting import AlertNews, AlertRule, BroughtRule
+from timebell.kernel.jobs.outcomes import Outcome, Refused
 from timebell.kernel.measures import Gauge, Measure, TableGauge
 from timebell.kernel.models import Mode, Queue, check_between, check_kind
-from timebell.kernel.outcomes import Outcome, Refused
 from timebell.rules.backoff import RetryPolicy
 
 if TYPE_CHECKING:
     from timebell.kernel.bell import Timebell
-    from timebell.kernel.job import Job
+    from timebell.kernel.jobs.job import Job
     from timebell.kernel.transaction import Transaction
 
 HandlerFunction = Callable[["Job"], Awaitable[Outcome | None] | Outcome | None]

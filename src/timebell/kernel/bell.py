@@ -15,13 +15,13 @@ from timebell.db.pool import Database, Session
 from timebell.db.wakeup import Wakeups
 from timebell.db.walls import check_wall
 from timebell.errors import InvalidInput
-from timebell.kernel.agenda import AgendaWriter
+from timebell.kernel.agenda.writer import AgendaWriter
 from timebell.kernel.app import Registry
 from timebell.kernel.aside import Aside
-from timebell.kernel.catalogue import Catalogue
-from timebell.kernel.enqueueing import JobWriter, encode_payload
 from timebell.kernel.holds import Holds
-from timebell.kernel.kinds_alive import KindsAlive
+from timebell.kernel.jobs.catalogue import Catalogue
+from timebell.kernel.jobs.enqueueing import JobWriter, encode_payload
+from timebell.kernel.jobs.kinds_alive import KindsAlive
 from timebell.kernel.look_ups import LookUps
 from timebell.kernel.models import (
     REASON_MAX,
@@ -42,8 +42,8 @@ from timebell.kernel.models import (
     dead_filters,
 )
 from timebell.kernel.options import EnqueueOptions, Payload, enqueue_of
-from timebell.kernel.schedule_store import ScheduleStore
-from timebell.kernel.schedules import Schedules
+from timebell.kernel.schedules.schedules import Schedules
+from timebell.kernel.schedules.store import ScheduleStore
 from timebell.kernel.shared import Shared
 from timebell.kernel.store import Store
 from timebell.kernel.tallies import Tallies

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from timebell.kernel.job import Job
-from timebell.kernel.outcomes import Refused, Retry
+from timebell.kernel.jobs.job import Job
+from timebell.kernel.jobs.outcomes import Refused, Retry
 
 # Somebody has to load an app. What waits for that costs no attempt, and is not to keep a node busy meanwhile.
 _NOT_LOADED: Final = timedelta(minutes=1)

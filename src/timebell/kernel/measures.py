@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from timebell.db.pool import Session
 from timebell.errors import ConfigurationError
-from timebell.kernel.insights_records import QueueDepth
+from timebell.kernel.insights.records import QueueDepth
 from timebell.kernel.statements import Statements
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,99}")

@@ -24,6 +24,30 @@ Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a list is asked for: whose and which rows, from which one on, and how much may be looked at."""
+
+    limit: int
+    tenant: str | None = None
+    kind: str | None = None
+    queue: str | None = None
+    subject: str | None = None
+    key: str | None = None
+    state: str | None = None
+    fingerprint: str | None = None
+    correlation_id: str | None = None
+    name: str | None = None
+    oldest_first: bool = False
+    before: UUID | None = None
+    before_at: datetime | None = None
+    after: UUID | None = None
+    after_at: datetime | None = None
+    look_max: int = 10_000
+    slot_rows_max: int = 130
+    count_max: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[Line]):
     """Some lines of a list and, unless they are the last, the cursor with which the next page is asked for.
 

@@ -1,7 +1,7 @@
 """Who is told what, when and on which channel: recipients, templates, notifications, deliveries and the inbox."""
 
 from timebell.notify.app import notify_app
-from timebell.notify.explaining import Explanation, WhyNot
+from timebell.notify.explain.explaining import Explanation, WhyNot
 from timebell.notify.models import (
     Address,
     Cap,
@@ -17,6 +17,7 @@ from timebell.notify.models import (
     Tell,
 )
 from timebell.notify.options import PolicyOptions, RecipientOptions, TellOptions
+from timebell.notify.planning.telling import Told
 from timebell.notify.provider import (
     Channel,
     Content,
@@ -30,10 +31,9 @@ from timebell.notify.provider import (
     Unavailable,
     Uncertain,
 )
-from timebell.notify.routing import channels_for
+from timebell.notify.rules.routing import channels_for
 from timebell.notify.service import Notify
-from timebell.notify.telling import Told
-from timebell.notify.template_models import Rendered, Template, TemplateDraft, Text, Variable
+from timebell.notify.templates.models import Rendered, Template, TemplateDraft, Text, Variable
 
 __all__ = [
     "Address",

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 from timebell.errors import ConfigurationError
 from timebell.kernel import App, Handler, Queue
-from timebell.notify.alert_rules import RULES
-from timebell.notify.delivering import Deliverer
-from timebell.notify.incoming import APPLY_REPORTS, apply_reports
-from timebell.notify.operators import tell_operators
+from timebell.notify.alerts.alert_rules import RULES
+from timebell.notify.alerts.operators import tell_operators
+from timebell.notify.delivery.delivering import Deliverer
+from timebell.notify.delivery.turns import TAKE_TURNS, take_turns
+from timebell.notify.planning.telling import DELIVER
 from timebell.notify.provider import Provider
 from timebell.notify.pruning import Pruning
-from timebell.notify.telling import DELIVER
-from timebell.notify.turns import TAKE_TURNS, take_turns
+from timebell.notify.reports.incoming import APPLY_REPORTS, apply_reports
 from timebell.rules.backoff import RetryPolicy
 
 QUEUE = "notify"

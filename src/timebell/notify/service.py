@@ -11,24 +11,24 @@ from timebell.errors import InvalidInput
 from timebell.kernel import Cancelled, Step, Timebell, Transaction
 from timebell.kernel.bell import DEFAULT_TENANT
 from timebell.kernel.options import NamedStepOptions, StepOptions
-from timebell.notify.deliveries import Deliveries
-from timebell.notify.dissolving import Dissolver
-from timebell.notify.explaining import Explainer, Explanation, WhyNot
-from timebell.notify.inbox import Inbox
-from timebell.notify.incoming import Incoming
+from timebell.notify.delivery.digests import Dissolver
+from timebell.notify.explain.deliveries import Deliveries
+from timebell.notify.explain.explaining import Explainer, Explanation, WhyNot
+from timebell.notify.explain.notifications import Notifications
+from timebell.notify.inbox.inbox import Inbox
+from timebell.notify.inbox.outbox import Outbox
 from timebell.notify.models import Route, Tell
-from timebell.notify.notifications import Notifications
 from timebell.notify.options import TellOptions
-from timebell.notify.outbox import Outbox
-from timebell.notify.policies import Policies
+from timebell.notify.people.policies import Policies
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.senders import Senders
+from timebell.notify.people.suppressions import Suppressions
+from timebell.notify.people.unsubscribing import Unsubscribing
+from timebell.notify.planning.telling import DELIVER, Teller, Told
 from timebell.notify.provider import Channel
-from timebell.notify.recipients import Recipients
-from timebell.notify.reporting import Reports
-from timebell.notify.senders import Senders
-from timebell.notify.suppressions import Suppressions
-from timebell.notify.telling import DELIVER, Teller, Told
-from timebell.notify.templates import Templates
-from timebell.notify.unsubscribing import Unsubscribing
+from timebell.notify.reports.incoming import Incoming
+from timebell.notify.reports.reporting import Reports
+from timebell.notify.templates.templates import Templates
 
 TEST_TOPIC: Final = "test"
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from timebell.db.walls import walled_to
     from timebell.kernel.paging import Page, decode_cursor, encode_cursor, page_of
     from timebell.rules.localtime import show_instant
-    from timebell.web.bodies import read_bytes
-    from timebell.web.calls import Call
-    from timebell.web.fields import (
+    from timebell.web.operation.bodies import read_bytes
+    from timebell.web.operation.calls import Call
+    from timebell.web.operation.fields import (
         Duration,
         Input,
         Instant,
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         listed,
         read_local,
     )
-    from timebell.web.pages import page
-    from timebell.web.problems import FieldError, Problem, ProblemForm, in_field
-    from timebell.web.routes import Answer, Route
-    from timebell.web.secret_feeds import SecretFeed
-    from timebell.web.surface import Surface
+    from timebell.web.operation.pages import page
+    from timebell.web.operation.problems import FieldError, Problem, ProblemForm, in_field
+    from timebell.web.operation.routes import Answer, Route
+    from timebell.web.operation.surface import Surface
+    from timebell.web.streams.secret_feeds import SecretFeed
 
 __all__ = [
     "Answer",
@@ -63,9 +63,9 @@ _PLACES: Final = {
     "timebell.db.walls": ("walled_to",),
     "timebell.kernel.paging": ("Page", "decode_cursor", "encode_cursor", "page_of"),
     "timebell.rules.localtime": ("show_instant",),
-    "timebell.web.bodies": ("read_bytes",),
-    "timebell.web.calls": ("Call",),
-    "timebell.web.fields": (
+    "timebell.web.operation.bodies": ("read_bytes",),
+    "timebell.web.operation.calls": ("Call",),
+    "timebell.web.operation.fields": (
         "Duration",
         "Input",
         "Instant",
@@ -77,11 +77,11 @@ _PLACES: Final = {
         "listed",
         "read_local",
     ),
-    "timebell.web.pages": ("page",),
-    "timebell.web.problems": ("FieldError", "Problem", "ProblemForm", "in_field"),
-    "timebell.web.routes": ("Answer", "Route"),
-    "timebell.web.secret_feeds": ("SecretFeed",),
-    "timebell.web.surface": ("Surface",),
+    "timebell.web.operation.pages": ("page",),
+    "timebell.web.operation.problems": ("FieldError", "Problem", "ProblemForm", "in_field"),
+    "timebell.web.operation.routes": ("Answer", "Route"),
+    "timebell.web.streams.secret_feeds": ("SecretFeed",),
+    "timebell.web.operation.surface": ("Surface",),
 }
 
 

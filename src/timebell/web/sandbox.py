@@ -23,8 +23,8 @@ from timebell.errors import ConfigurationError, DatabaseUnavailable, InvalidInpu
 from timebell.kernel import Timebell
 from timebell.kernel.store import Store
 from timebell.logs import Logger
-from timebell.notify.delivery_store import DeliveryStore
-from timebell.web.problems import Problem
+from timebell.notify.delivery.delivery_store import DeliveryStore
+from timebell.web.operation.problems import Problem
 from timebell.web.store import WebStore
 
 log = Logger("timebell.sandbox")

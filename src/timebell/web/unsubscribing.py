@@ -13,12 +13,12 @@ from starlette.responses import Response
 
 from timebell.db.walls import walled_to
 from timebell.errors import ConfigurationError, InvalidInput, NotFound
-from timebell.notify.unsubscribing import PATH, WayOut
-from timebell.web.bodies import read_bytes
-from timebell.web.pages import page
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
-from timebell.web.surface import Surface
+from timebell.notify.people.unsubscribing import PATH, WayOut
+from timebell.web.operation.bodies import read_bytes
+from timebell.web.operation.pages import page
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
+from timebell.web.operation.surface import Surface
 
 _FORM_BYTES_MAX: Final = 10_000
 _ON: Final = {"email": "by email", "sms": "by SMS", "whatsapp": "on WhatsApp", "push": "by push message"}

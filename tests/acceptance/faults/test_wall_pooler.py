@@ -15,7 +15,7 @@ from timebell.db.provision import ROLES
 from timebell.db.walls import walled_to
 from timebell.errors import NotFound
 from timebell.kernel import App, Job, Registry, Timebell
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 
 TENANTS = ("red", "blue")
 ROUNDS = 50

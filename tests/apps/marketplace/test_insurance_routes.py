@@ -15,9 +15,9 @@ from timebell.apps.marketplace import APP
 from timebell.apps.marketplace.insurance.question_store import InsuranceQuestionStore
 from timebell.apps.marketplace.insurance.watching import EXPIRING
 from timebell.db.pool import Database
-from timebell.kernel.insights import Insights
-from timebell.web.figures import FigureReader
-from timebell.web.metrics import Metrics
+from timebell.kernel.insights.insights import Insights
+from timebell.web.server.figures import FigureReader
+from timebell.web.server.metrics import Metrics
 
 LATER = date(2028, 3, 1)
 

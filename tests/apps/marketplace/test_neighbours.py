@@ -20,7 +20,7 @@ from tests.web.twins import TWIN, Change, twin_of
 from timebell.apps.marketplace import APP
 from timebell.apps.marketplace.models import PenaltyPolicy
 from timebell.testing.database import TestDatabase
-from timebell.web.serving import routes_of
+from timebell.web.server.serving import routes_of
 
 PROFILE = {"trade": "carpenter", "zip": "10115", "skills": ["roofs"], "hourly_rate": 2_500}
 INSURED = {"type": "accident", "expiration_date": "2027-12-31"}

@@ -19,7 +19,7 @@ from tests.web.support import OTHER, problem
 from timebell.apps.marketplace import APP
 from timebell.testing.database import TestDatabase
 from timebell.web import Route
-from timebell.web.serving import routes_of
+from timebell.web.server.serving import routes_of
 
 # What is changed without an id in the path, and names something of others in the body.
 ASKED = {

@@ -243,7 +243,7 @@ PLANTED = [
     ),
     Planted(
         name="untried-and-sent",
-        file="notify/delivering.py",
+        file="notify/delivery/delivering.py",
         old='(check.reason == "exhausted" and channel not in called)',
         new="False",
         why="A reminder whose mail was never tried is shown as sent.",
@@ -253,7 +253,7 @@ PLANTED = [
     ),
     Planted(
         name="pushed-to-one-device",
-        file="notify/sending.py",
+        file="notify/delivery/sending.py",
         old="devices = [each for each in same if refusal(facts, each) is None]",
         new="devices = [each for each in same if refusal(facts, each) is None][:1]",
         why="Of a person's devices one alone shows the reminder.",

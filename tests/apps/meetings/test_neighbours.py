@@ -15,7 +15,7 @@ from tests.web.support import OTHER, Site
 from tests.web.twins import Change, twin_of
 from timebell.apps.meetings import APP
 from timebell.testing.database import TestDatabase
-from timebell.web.serving import routes_of
+from timebell.web.server.serving import routes_of
 
 ICS = """BEGIN:VCALENDAR
 VERSION:2.0

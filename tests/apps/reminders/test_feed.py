@@ -17,7 +17,7 @@ from timebell.apps.reminders import feeds
 from timebell.notify import Notify
 from timebell.rules.signing import Signer
 from timebell.testing.database import TestDatabase
-from timebell.web.metrics import Metrics
+from timebell.web.server.metrics import Metrics
 
 
 @pytest_asyncio.fixture

@@ -14,7 +14,7 @@ from tests.web.streams_support import Message, listening
 from tests.web.support import Site
 from timebell.apps.reminders import APP
 from timebell.testing.database import TestDatabase
-from timebell.web.streams import Pace
+from timebell.web.streams.streams import Pace
 
 STREAM = "/v1/inbox/stream"
 REPORT = {

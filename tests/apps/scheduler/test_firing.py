@@ -30,7 +30,7 @@ from timebell.db.pool import Database
 from timebell.engine import Engine
 from timebell.errors import InvalidInput
 from timebell.kernel import Registry, Session, Timebell
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.server import opened_apps
 from timebell.testing import harness
 from timebell.testing.database import TestDatabase

@@ -17,7 +17,7 @@ from tests.web.support import OTHER, Site, problem
 from tests.web.twins import TWIN, Change, twin_of
 from timebell.apps.sequences import APP
 from timebell.testing.database import TestDatabase
-from timebell.web.serving import routes_of
+from timebell.web.server.serving import routes_of
 
 NOTE = {
     "texts": [

@@ -22,7 +22,7 @@ from timebell.apps.sequences.guards import context_of
 from timebell.apps.sequences.models import SequenceStep
 from timebell.apps.sequences.operations import Operations, Processed
 from timebell.errors import InvalidInput
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.notify import Notify, Parcel, Rejected, Sent, TemplateDraft, Text, Unavailable, notify_app
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase

@@ -15,9 +15,9 @@ from timebell.config import Settings
 from timebell.db.pool import Database
 from timebell.kernel import Registry, Timebell
 from timebell.notify.provider import Channel
-from timebell.notify.template_checking import covering, paths_of
-from timebell.notify.template_models import GIVEN, Reader, Rendered, TemplateDraft, Text, Variable
-from timebell.notify.templates import Templates
+from timebell.notify.templates.checking import covering, paths_of
+from timebell.notify.templates.models import GIVEN, Reader, Rendered, TemplateDraft, Text, Variable
+from timebell.notify.templates.templates import Templates
 from timebell.testing.database import TestDatabase
 
 FOLDER = PACKAGE / "apps" / "sequences" / "starting"

@@ -9,7 +9,7 @@ from tests.contract.providers.http_side import HttpSide
 from tests.contract.providers.mail_sides import ResendSide, SendGridSide
 from tests.contract.providers.message_sides import InfobipSmsSide, WebhookSide
 from tests.contract.providers.other_sides import WebPushSide
-from timebell.notify.answers import error_class_of
+from timebell.notify.delivery.answers import error_class_of
 from timebell.notify.provider import About, Unavailable, Uncertain
 from timebell.testing.provider_suite import Behaviour
 

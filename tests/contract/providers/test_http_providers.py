@@ -25,7 +25,7 @@ from tests.contract.providers.message_sides import (
 )
 from tests.contract.providers.other_sides import WebPushSide
 from tests.contract.providers.parcels import INVITATION, NOW
-from timebell.notify.answers import within
+from timebell.notify.delivery.answers import within
 from timebell.notify.provider import Answer, Parcel, Rejected, Sent, Unavailable, Uncertain
 from timebell.testing.provider_suite import CHECKS, Behaviour, Check, Counterpart, name_of
 

@@ -20,7 +20,7 @@ from timebell.notify import (
     Variable,
     notify_app,
 )
-from timebell.notify.notifications import Story
+from timebell.notify.explain.notifications import Story
 from timebell.testing import Harness, ManualClock, harness
 
 EMAIL = "ada@example.org"

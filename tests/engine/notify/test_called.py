@@ -11,8 +11,8 @@ from tests.engine.notify.stage import Stage, stage
 from tests.engine.notify.test_turns import SECOND, Tenants, sent_to
 from tests.engine.support import Owner
 from timebell.notify.app import QUEUE
+from timebell.notify.delivery.turns import KEPT, PATIENCE, Asker, Turn, Turns
 from timebell.notify.models import Urgency
-from timebell.notify.turns import KEPT, PATIENCE, Asker, Turn, Turns
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 

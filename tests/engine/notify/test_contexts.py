@@ -14,8 +14,8 @@ from tests.engine.support import Cluster
 from timebell.errors import ConfigurationError, InvalidInput
 from timebell.kernel import App, Job, Registry
 from timebell.notify import QuietHours, Route, Tell, notify_app
-from timebell.notify.telling import Teller
-from timebell.notify.templates import Templates
+from timebell.notify.planning.telling import Teller
+from timebell.notify.templates.templates import Templates
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 

@@ -16,8 +16,8 @@ from tests.engine.notify.stage import EMAIL, REMINDER, TITLE
 from tests.engine.support import Cluster, ClusterNode, Moment, Owner
 from timebell.kernel import Timebell
 from timebell.notify import Notify, Route, notify_app
+from timebell.notify.explain.notifications import Story
 from timebell.notify.models import Tell
-from timebell.notify.notifications import Story
 from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
 

@@ -24,8 +24,8 @@ from timebell.notify import (
     Variable,
     notify_app,
 )
-from timebell.notify.digests import Digests
-from timebell.notify.intents import Intent
+from timebell.notify.delivery.digests import Digests
+from timebell.notify.rules.intents import Intent
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 

@@ -12,12 +12,12 @@ import pytest
 from tests.engine.support import Cluster, ClusterNode, Owner
 from timebell.kernel import App, Job, Timebell
 from timebell.notify.app import notify_app
-from timebell.notify.inbox import Inbox
+from timebell.notify.inbox.inbox import Inbox
 from timebell.notify.models import Digest, Tell
-from timebell.notify.recipients import Recipients
-from timebell.notify.telling import Teller
-from timebell.notify.template_models import TemplateDraft, Text, Variable
-from timebell.notify.templates import Templates
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.planning.telling import Teller
+from timebell.notify.templates.models import TemplateDraft, Text, Variable
+from timebell.notify.templates.templates import Templates
 
 MORNING = datetime(2027, 3, 2, 7, 0, tzinfo=UTC)
 DAILY = Digest(key="news", closes="FREQ=DAILY;BYHOUR=8;BYMINUTE=0", template="news.daily")

@@ -14,10 +14,10 @@ import pytest
 
 from tests.engine.notify.stage import stage
 from timebell.notify import TemplateDraft, Text, Variable
-from timebell.notify.compiled import CompiledTemplate
-from timebell.notify.template_checking import checked_draft
-from timebell.notify.template_models import Preview, Reader
-from timebell.notify.template_rows import as_template
+from timebell.notify.templates.checking import checked_draft
+from timebell.notify.templates.compiled import CompiledTemplate
+from timebell.notify.templates.models import Preview, Reader
+from timebell.notify.templates.rows import as_template
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 

@@ -17,13 +17,13 @@ from tests.engine.notify.stage import Stage, stage
 from tests.log_lines import kept_lines
 from timebell.db.pool import Database
 from timebell.kernel import AlertRule, Alerts, App, Finding
-from timebell.kernel.insights import Insights
+from timebell.kernel.insights.insights import Insights
 from timebell.notify import QuietHours, TemplateDraft, Text, Unavailable, Variable
-from timebell.notify.operators import ALERT
+from timebell.notify.alerts.operators import ALERT
 from timebell.testing import ManualClock, RecordingProvider
 from timebell.testing.database import TestDatabase
-from timebell.web.figures import FigureReader
-from timebell.web.metrics import Metrics
+from timebell.web.server.figures import FigureReader
+from timebell.web.server.metrics import Metrics
 
 HIGH = Finding(value=1, tenant="shop", subject="shelf:1", detail="1 is high")
 STRANGER = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

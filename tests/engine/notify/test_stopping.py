@@ -14,7 +14,7 @@ from tests.contract.providers.mail_server import mail_server, raw_server
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE
 from tests.engine.support import Cluster, ClusterNode
 from timebell.notify import Notify, Provider, notify_app
-from timebell.notify.notifications import Story
+from timebell.notify.explain.notifications import Story
 from timebell.providers.resend import Resend
 from timebell.providers.smtp import Smtp, SmtpServer
 from timebell.testing import RecordingProvider

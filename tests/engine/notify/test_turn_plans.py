@@ -12,12 +12,11 @@ import pytest
 import pytest_asyncio
 
 from tests.engine.support import Owner
-from tests.query_plans import nodes
-from timebell.db.queries import load_queries
+from tests.query_plans import nodes, queries_of
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 WAITING = 100_000
-NOTIFY = load_queries("timebell.notify.sql")
+NOTIFY = queries_of("notify")
 # One look-up touches a few pages; reading everybody who waits, or all that is owed, would touch thousands.
 PAGES_A_LOOKUP = 10
 FILL = f"""

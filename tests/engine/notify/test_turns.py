@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.notify.stage import EMAIL, REMINDER, TITLE, Stage, stage
 from tests.engine.support import Owner
-from timebell.notify.turns import TAKE_TURNS
+from timebell.notify.delivery.turns import TAKE_TURNS
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.notify.stage import EMAIL, PHONE, Stage, stage
 from timebell.notify import Rejected, Unavailable, Uncertain
-from timebell.notify.delivery_store import DeliveryStore
+from timebell.notify.delivery.delivery_store import DeliveryStore
 from timebell.notify.provider import Answer, Parcel
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase

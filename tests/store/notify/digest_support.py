@@ -11,12 +11,12 @@ from tests.store.notify.support import SCHEMA, acquaint
 from tests.store.support import NOW, Tables
 from timebell.kernel import App, Handler, Job, Queue, Snooze, Timebell
 from timebell.kernel.destinations import Destinations
-from timebell.notify.deciding import Facts
-from timebell.notify.delivery_store import DeliveryStore
-from timebell.notify.digests import Digests, Waiting
-from timebell.notify.intents import Intent, intent_of
+from timebell.notify.delivery.delivery_store import DeliveryStore
+from timebell.notify.delivery.digests import Digests, Waiting
 from timebell.notify.models import Digest, Policy, Recipient, Route
-from timebell.notify.notes import Note, note_columns
+from timebell.notify.planning.notes import Note, note_columns
+from timebell.notify.rules.deciding import Facts
+from timebell.notify.rules.intents import Intent, intent_of
 
 ANA = Recipient(id=UUID(int=1), tenant="default", name="Ana", timezone="Europe/Berlin")
 DAILY = Digest(key="news", closes="FREQ=DAILY;BYHOUR=8;BYMINUTE=0", template="news.daily")

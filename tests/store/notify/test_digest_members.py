@@ -34,7 +34,7 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.kernel import Registry, Snooze, Timebell
 from timebell.notify import Notify
-from timebell.notify.digests import Digests, Waiting
+from timebell.notify.delivery.digests import Digests, Waiting
 
 MINUTE = timedelta(minutes=1)
 

@@ -34,13 +34,13 @@ from tests.store.notify.support import SCHEMA, insert
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.db.pool import Database
 from timebell.kernel import Enqueue, Registry, Retry, Timebell
-from timebell.notify.consent import Suppressed
-from timebell.notify.contexts import Untold
-from timebell.notify.desk import Desk, Progress
-from timebell.notify.digests import MEMBERS_MAX, Digests
+from timebell.notify.delivery.desk import Desk, Progress
+from timebell.notify.delivery.digests import MEMBERS_MAX, Digests
 from timebell.notify.models import Address, OptOut, Recipient, Route
-from timebell.notify.template_models import TemplateDraft, Text, Variable
-from timebell.notify.templates import Templates
+from timebell.notify.planning.contexts import Untold
+from timebell.notify.rules.consent import Suppressed
+from timebell.notify.templates.models import TemplateDraft, Text, Variable
+from timebell.notify.templates.templates import Templates
 
 SECOND = timedelta(seconds=1)
 EMPTY_TOO = replace(DAILY, is_sent_empty=True)

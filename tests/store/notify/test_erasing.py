@@ -14,8 +14,8 @@ from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell
 from timebell.notify.models import Address
-from timebell.notify.recipients import Recipients
-from timebell.notify.suppressions import Suppressions
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.suppressions import Suppressions
 
 # Each of these is in some column below, and is what an erasure has to forget.
 MARKS = ("Ana", "ana@example.org", "+491701234567", "crm-7", "Vienna", "whsec_")

@@ -14,15 +14,15 @@ from tests.store.notify.support import held, insert
 from tests.store.support import HOUR, NOW, StillClock, Tables
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell
-from timebell.notify.explaining import Explainer
+from timebell.notify.explain.explaining import Explainer
+from timebell.notify.explain.notifications import Notifications
 from timebell.notify.models import Cap, QuietHours, Recipient, Tell
-from timebell.notify.notifications import Notifications
-from timebell.notify.opt_outs import OptOuts
-from timebell.notify.policies import Policies
-from timebell.notify.recipients import Recipients
-from timebell.notify.suppressions import Suppressions
-from timebell.notify.template_models import TemplateDraft, Text
-from timebell.notify.templates import Templates
+from timebell.notify.people.opt_outs import OptOuts
+from timebell.notify.people.policies import Policies
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.suppressions import Suppressions
+from timebell.notify.templates.models import TemplateDraft, Text
+from timebell.notify.templates.templates import Templates
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
+from tests.query_plans import queries_of
 from tests.store.notify.support import SCHEMA, acquaint, begin
 from tests.store.support import HOUR, NOW, StillClock, Tables
-from timebell.db.queries import load_queries
 from timebell.errors import InvalidInput, NotFound, NoTransaction
 from timebell.kernel import Timebell
-from timebell.notify.desk import Desk
-from timebell.notify.inbox import Inbox
-from timebell.notify.inbox_entries import InboxEntry, entry_columns
-from timebell.notify.inbox_store import InboxStore
+from timebell.notify.delivery.desk import Desk
+from timebell.notify.inbox.entries import InboxEntry, entry_columns
+from timebell.notify.inbox.inbox import Inbox
+from timebell.notify.inbox.inbox_store import InboxStore
 from timebell.notify.models import InboxLine
 from timebell.notify.provider import Content
 
@@ -261,7 +261,7 @@ async def test_a_page_costs_the_same_however_much_there_is(
         FROM generate_series(1, 20000) AS seq""",
         NOW,
     )
-    query = load_queries("timebell.notify.sql")[name]
+    query = queries_of("notify")[name]
     given = {
         "status": status,
         "tenant": "'default'",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.notify.stage import stage
-from timebell.db.queries import load_queries
-from timebell.notify.provider_store import ProviderStore
+from tests.query_plans import queries_of
+from timebell.notify.delivery.provider_store import ProviderStore
 from timebell.providers.log import captured_providers
 from timebell.testing import RecordingProvider
 from timebell.testing.database import TestDatabase
@@ -30,7 +30,7 @@ async def test_it_is_that_of_the_last_message_beyond_the_inbox(database_url: Tes
 
 
 async def test_it_is_read_from_the_end_of_an_index(database_url: TestDatabase) -> None:
-    query = load_queries("timebell.notify.sql")["read_last_provider"]
+    query = queries_of("notify")["read_last_provider"]
     async with stage(database_url.url) as it, it.harness.bell.database.connection() as session:
         await session.connection.execute("SET enable_seqscan = off")
         rows = await session.connection.fetch(f"EXPLAIN {query.text}")

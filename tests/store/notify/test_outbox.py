@@ -12,8 +12,8 @@ from tests.store.notify.support import SCHEMA, acquaint, begin, insert
 from tests.store.support import NOW, Tables
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.notify.desk import Answered, Desk, Start, Started
-from timebell.notify.outbox import Outbox, OutboxLine
+from timebell.notify.delivery.desk import Answered, Desk, Start, Started
+from timebell.notify.inbox.outbox import Outbox, OutboxLine
 from timebell.notify.provider import Channel, Content
 
 ANA = UUID(int=1)

@@ -11,7 +11,7 @@ from tests.store.support import Tables
 from timebell.errors import InvalidInput, RevisionConflict
 from timebell.kernel import Timebell
 from timebell.notify.models import Cap, Policy
-from timebell.notify.policies import Policies
+from timebell.notify.people.policies import Policies
 
 
 @pytest.fixture

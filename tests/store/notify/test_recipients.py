@@ -24,9 +24,9 @@ from timebell.errors import (
 )
 from timebell.kernel import Timebell, Transaction
 from timebell.notify.models import Address, OptOut, QuietHours, Recipient
-from timebell.notify.policies import Policies
-from timebell.notify.recipients import Recipients
-from timebell.notify.suppressions import Suppressions
+from timebell.notify.people.policies import Policies
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.suppressions import Suppressions
 from timebell.testing.database import TestDatabase
 
 HOOK = Address(

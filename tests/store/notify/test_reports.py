@@ -18,9 +18,9 @@ from tests.store.support import HOUR, NOW, Tables
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
 from timebell.notify.models import Recipient
+from timebell.notify.people.recipients import Recipients
 from timebell.notify.provider import Report, ReportKind
-from timebell.notify.recipients import Recipients
-from timebell.notify.reporting import Received, Reports
+from timebell.notify.reports.reporting import Received, Reports
 
 ADDRESS = "ana@example.org"
 

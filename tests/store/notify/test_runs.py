@@ -12,10 +12,10 @@ import pytest
 from tests.store.notify.support import SCHEMA, acquaint, begin, insert
 from tests.store.support import NOW, Tables
 from timebell.kernel import Timebell
-from timebell.notify.desk import Answered, Desk, Progress, Start
+from timebell.notify.delivery.desk import Answered, Desk, Progress, Start
+from timebell.notify.planning.telling_store import TellingStore
 from timebell.notify.provider import Content
-from timebell.notify.standing import Standing
-from timebell.notify.telling_store import TellingStore
+from timebell.notify.rules.standing import Standing
 
 ANA = UUID(int=1)
 NOTE = UUID(int=7)

@@ -57,7 +57,7 @@ async def test_the_operators_own_tenant_needs_nobodys_leave(bell: Timebell) -> N
 
 
 async def test_a_tenant_has_only_so_many(bell: Timebell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timebell.notify.senders.SENDERS_MAX", 2)
+    monkeypatch.setattr("timebell.notify.people.senders.SENDERS_MAX", 2)
     notify = Notify(bell)
     async with bell.transaction(tenant="a") as tx:
         await notify.senders.approve(tx, "sms", "One")

@@ -10,9 +10,9 @@ import pytest
 from tests.store.support import NOW, Tables
 from timebell.errors import InvalidInput
 from timebell.kernel import Timebell
-from timebell.notify.delivery_store import Columns, DeliveryStore
-from timebell.notify.recipients import Recipients
-from timebell.notify.suppressions import Suppression, Suppressions
+from timebell.notify.delivery.delivery_store import Columns, DeliveryStore
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.suppressions import Suppression, Suppressions
 
 
 @pytest.fixture

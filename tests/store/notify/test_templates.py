@@ -15,7 +15,7 @@ from timebell.errors import InvalidInput, InvalidTemplate, NotFound
 from timebell.kernel import Timebell
 from timebell.notify.models import Address, Recipient
 from timebell.notify.service import Notify
-from timebell.notify.template_models import (
+from timebell.notify.templates.models import (
     Reader,
     Rendered,
     Template,
@@ -24,7 +24,7 @@ from timebell.notify.template_models import (
     Unrendered,
     Variable,
 )
-from timebell.notify.templates import Templates
+from timebell.notify.templates.templates import Templates
 
 
 def draft(body: str = "Hi {{ name }}", key: str = "greeting", language: str = "en") -> TemplateDraft:
@@ -308,7 +308,7 @@ async def test_a_version_is_read_once_and_those_who_ask_together_share_a_stateme
 async def test_the_cache_is_bounded(
     bell: Timebell, templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.notify.templates.CACHED_CHARS_MAX", 250)
+    monkeypatch.setattr("timebell.notify.templates.templates.CACHED_CHARS_MAX", 250)
     for number in range(4):
         await save(bell, templates, f"{number}" * 100)
     for version in (1, 2, 3, 4, 1):
@@ -332,7 +332,7 @@ async def test_all_bells_of_a_process_have_one_cache(bell: Timebell, templates: 
 async def test_the_cache_counts_what_texts_take_once_they_are_read(
     bell: Timebell, templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timebell.notify.templates.CACHED_CHARS_MAX", 5_000)
+    monkeypatch.setattr("timebell.notify.templates.templates.CACHED_CHARS_MAX", 5_000)
     for number in range(3):
         await save(bell, templates, f"{number}" + "{{ name }}" * 20)
         await body_of(templates)

@@ -10,8 +10,8 @@ from timebell.config import Settings
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel import Timebell
 from timebell.notify.models import OptOut
-from timebell.notify.recipients import Recipients
-from timebell.notify.unsubscribing import Unsubscribing, WayOut
+from timebell.notify.people.recipients import Recipients
+from timebell.notify.people.unsubscribing import Unsubscribing, WayOut
 
 
 async def test_a_token_opts_out_of_its_topic_on_its_channel(bell: Timebell) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from timebell.notify.deciding import Facts
-from timebell.notify.intents import Intent
 from timebell.notify.models import Address, Policy, QuietHours, Recipient, Route
+from timebell.notify.rules.deciding import Facts
+from timebell.notify.rules.intents import Intent
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EMAIL = Address(kind="email", value="ada@example.org", id=UUID(int=1))

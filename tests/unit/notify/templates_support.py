@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from timebell.notify.compiled import CompiledTemplate
 from timebell.notify.provider import Channel, Content
-from timebell.notify.template_checking import checked_draft
-from timebell.notify.template_models import (
+from timebell.notify.templates.checking import checked_draft
+from timebell.notify.templates.compiled import CompiledTemplate
+from timebell.notify.templates.models import (
     Reader,
     Rendered,
     Template,

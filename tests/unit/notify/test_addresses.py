@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from timebell.errors import InvalidInput
-from timebell.notify.addresses import (
+from timebell.notify.models import Address
+from timebell.notify.people.addresses import (
     checked_address,
     checked_email,
     checked_phone,
     checked_value,
     push_address,
 )
-from timebell.notify.models import Address
 
 ENDPOINT = "https://push.example.org/send/abc"
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()

@@ -7,7 +7,15 @@ from typing import get_args
 
 import pytest
 
-from timebell.notify.answers import NOT_SENT, RATE_LIMITED_MAX, Cost, Costs, cost_of, delay_after, is_spent
+from timebell.notify.delivery.answers import (
+    NOT_SENT,
+    RATE_LIMITED_MAX,
+    Cost,
+    Costs,
+    cost_of,
+    delay_after,
+    is_spent,
+)
 from timebell.notify.models import Policy
 from timebell.notify.provider import Rejected, Sent, Unavailable, Uncertain
 from timebell.providers.http import NoReply, Reply, answer_to_garbage, answer_to_refusal, answer_to_silence

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from timebell.notify.capping import counted, room_at
+from timebell.notify.delivery.capping import counted, room_at
 from timebell.notify.models import Cap
 
 NOW = datetime(2027, 3, 1, 9, 0, tzinfo=UTC)

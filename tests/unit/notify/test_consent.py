@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from timebell.notify.consent import Suppressed, opt_out_against, suppression_against
 from timebell.notify.models import MessageClass, OptOut, Urgency
 from timebell.notify.provider import Channel
+from timebell.notify.rules.consent import Suppressed, opt_out_against, suppression_against
 
 TOPIC = OptOut(topic="news")
 TOPIC_ON_SMS = OptOut(topic="news", channel="sms")

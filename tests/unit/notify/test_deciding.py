@@ -23,12 +23,12 @@ from tests.unit.notify.people import (
     known,
     somebody,
 )
-from timebell.notify.consent import Suppressed
-from timebell.notify.deciding import Facts, Hold, Send, Skip, Verdict, decide, decide_whole, plan, wait
 from timebell.notify.models import Check, OnQuiet, OptOut, Policy, QuietHours, Route, Urgency
 from timebell.notify.provider import CHANNELS, Channel
 from timebell.notify.reasons import REASONS
-from timebell.notify.routing import FIRST
+from timebell.notify.rules.consent import Suppressed
+from timebell.notify.rules.deciding import Facts, Hold, Send, Skip, Verdict, decide, decide_whole, plan, wait
+from timebell.notify.rules.routing import FIRST
 
 SLEEPER = somebody(quiet_hours=NIGHT, addresses=(EMAIL, PHONE, PUSH))
 SECOND = timedelta(seconds=1)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.unit.notify.templates_support import compiled, content_of, refusal_of, rendered, text_of
 from timebell.errors import InvalidInput
-from timebell.notify.mail_html import HTML_CHARS_MAX, MailTooLarge, mail_parts
-from timebell.notify.rendering import Missing, parse_text, render_text
-from timebell.notify.template_models import Reader, Rendered, Text, Unrendered
+from timebell.notify.templates.mail_html import HTML_CHARS_MAX, MailTooLarge, mail_parts
+from timebell.notify.templates.models import Reader, Rendered, Text, Unrendered
+from timebell.notify.templates.rendering import Missing, parse_text, render_text
 
 SECONDS_MAX = 0.2
 BYTES_MAX = 64_000_000
@@ -157,7 +157,7 @@ def test_html_that_is_a_bomb_is_answered_in_time(name: str) -> None:
 
 
 def test_a_loop_is_ended_by_time_where_its_steps_are_dear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timebell.notify.rendering.CPU_SECONDS_MAX", 0.0)
+    monkeypatch.setattr("timebell.notify.templates.rendering.CPU_SECONDS_MAX", 0.0)
     answer = refusal_of(rendered("{% for i in a %}{{ i }}{% endfor %}", a=LIST))
     assert (answer.reason, "longer than" in answer.detail) == ("template_failed", True)
 

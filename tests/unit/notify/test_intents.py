@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from timebell.notify.intents import Intent, intent_of
 from timebell.notify.models import Route
+from timebell.notify.rules.intents import Intent, intent_of
 
 OCCURRENCE = {
     "schedule_id": "s",

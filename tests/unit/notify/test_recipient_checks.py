@@ -11,9 +11,9 @@ import pytest
 
 from timebell.errors import InvalidInput
 from timebell.notify.models import Cap, Policy, QuietHours
-from timebell.notify.policies import POLICY_FIELDS, checked_policy, policy_of
-from timebell.notify.recipient_checks import checked_quiet_hours, checked_terms
-from timebell.notify.recipient_rows import encode_quiet_hours, quiet_hours_of
+from timebell.notify.people.policies import POLICY_FIELDS, checked_policy, policy_of
+from timebell.notify.people.recipient_rows import encode_quiet_hours, quiet_hours_of
+from timebell.notify.rules.recipient_checks import checked_quiet_hours, checked_terms
 
 
 def test_terms_are_written_in_one_way() -> None:

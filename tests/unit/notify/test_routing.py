@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.notify.people import EMAIL, PHONE, PUSH, WEBHOOK, intended, known, somebody
-from timebell.notify.deciding import Send, Skip, decide
 from timebell.notify.models import Address, Recipient, Route
 from timebell.notify.provider import CHANNELS, Channel
-from timebell.notify.routing import FIRST, Leg, leg_named, legs_of
+from timebell.notify.rules.deciding import Send, Skip, decide
+from timebell.notify.rules.routing import FIRST, Leg, leg_named, legs_of
 
 # Eight ways of being reachable: p has a phone, o has opted in to WhatsApp, e has an email address.
 REACHABLE = ["poe", "po-", "p-e", "p--", "-oe", "-o-", "--e", "---"]

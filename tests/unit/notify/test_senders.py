@@ -7,7 +7,7 @@ import pytest
 
 from timebell.cli.tenants import _sender
 from timebell.errors import InvalidInput
-from timebell.notify.senders import as_approved, as_written, unapproved
+from timebell.notify.people.senders import as_approved, as_written, unapproved
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from uuid import UUID
 
 import pytest
 
-from timebell.notify import deciding, delivering, reporting, routing, sending
+from timebell.notify.delivery import delivering, sending
 from timebell.notify.models import Check, Delivery, Notification, Route
 from timebell.notify.reasons import REASONS, NotificationState
-from timebell.notify.sentences import instant, sentence, sentences, summary
+from timebell.notify.reports import reporting
+from timebell.notify.rules import deciding, routing
+from timebell.notify.rules.sentences import instant, sentence, sentences, summary
 
 DUE = datetime(2027, 3, 1, 20, 30, tzinfo=UTC)
 ENDS = "2027-03-02T06:00:00+00:00"

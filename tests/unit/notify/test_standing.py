@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from timebell.notify.provider import ReportKind
 from timebell.notify.reasons import REASONS, DeliveryState, NotificationState
-from timebell.notify.standing import Standing, after_report, is_settled, together
+from timebell.notify.rules.standing import Standing, after_report, is_settled, together
 
 KINDS: tuple[ReportKind, ...] = get_args(ReportKind)
 STARTS = [

@@ -9,7 +9,7 @@ import pytest
 
 from timebell.errors import InvalidInput
 from timebell.notify import Digest, Route, Tell
-from timebell.notify.intents import check_tell
+from timebell.notify.rules.intents import check_tell
 
 DAILY: dict[str, Any] = {"key": "news", "closes": "FREQ=DAILY;BYHOUR=8", "template": "news.daily"}
 

@@ -9,8 +9,8 @@ import pytest
 
 from timebell.errors import InvalidInput, InvalidTemplate
 from timebell.notify.provider import Channel
-from timebell.notify.template_checking import checked_draft
-from timebell.notify.template_models import TemplateDraft, Text, Variable
+from timebell.notify.templates.checking import checked_draft
+from timebell.notify.templates.models import TemplateDraft, Text, Variable
 
 NAME = Variable(name="name")
 

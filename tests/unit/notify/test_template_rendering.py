@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.notify.templates_support import compiled, content_of, refusal_of, rendered, text_of
-from timebell.notify.languages import checked_language, chosen_language
-from timebell.notify.sms_length import sms_length
-from timebell.notify.template_models import Reader, Rendered, Text, Variable
+from timebell.notify.rules.languages import checked_language, chosen_language
+from timebell.notify.rules.sms_length import sms_length
+from timebell.notify.templates.models import Reader, Rendered, Text, Variable
 
 NOON = "2026-12-01T12:00:00Z"
 

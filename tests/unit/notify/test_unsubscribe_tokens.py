@@ -11,8 +11,8 @@ import pytest
 from timebell.config import Settings
 from timebell.errors import ConfigurationError, InvalidInput
 from timebell.kernel.models import NAME_MAX
-from timebell.notify.recipient_checks import TOPIC_MAX
-from timebell.notify.unsubscribing import Unsubscribing, WayOut
+from timebell.notify.people.unsubscribing import Unsubscribing, WayOut
+from timebell.notify.rules.recipient_checks import TOPIC_MAX
 
 KEY = "k" * 32
 WAY = WayOut(tenant="acme", recipient=UUID(int=7), topic="news/ü", channel="email")

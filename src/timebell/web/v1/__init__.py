@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timebell.web import unsubscribing
-from timebell.web.routes import Route
+from timebell.web.operation.routes import Route
 from timebell.web.v1 import (
     alerts,
     clock,

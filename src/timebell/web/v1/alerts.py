@@ -7,9 +7,9 @@ from uuid import UUID
 
 from timebell.kernel import Alerts
 from timebell.kernel.bell import DEFAULT_TENANT
-from timebell.web.calls import Call
-from timebell.web.fields import Instant, Listed, Output, PageQuery, listed
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Instant, Listed, Output, PageQuery, listed
+from timebell.web.operation.routes import Route
 
 
 class AlertOutput(Output):

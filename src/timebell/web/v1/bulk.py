@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from timebell.errors import TimebellError
-from timebell.web.calls import Call
-from timebell.web.problems import Problem, problem_of
+from timebell.web.operation.calls import Call
+from timebell.web.operation.problems import Problem, problem_of
 
 Asked = TypeVar("Asked")
 Made = TypeVar("Made")

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from timebell.errors import InvalidInput
 from timebell.rules.every import is_calendar_duration, read_duration
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Output
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Output
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
 from timebell.web.sandbox import Advanced, Sandbox
 
 

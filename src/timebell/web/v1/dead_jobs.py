@@ -8,10 +8,10 @@ from uuid import UUID
 from pydantic import Field
 
 from timebell.errors import InvalidInput, KeyConflict, NotFound
-from timebell.kernel.insights_store import InsightsStore
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Name, Output, PageQuery, listed
-from timebell.web.routes import Route
+from timebell.kernel.insights import InsightsStore
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Name, Output, PageQuery, listed
+from timebell.web.operation.routes import Route
 from timebell.web.v1.job_fields import is_reserved
 
 _IDS_MAX: Final = 1_000

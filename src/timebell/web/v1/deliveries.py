@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from timebell.web.calls import Call
-from timebell.web.fields import Listed, listed
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Listed, listed
+from timebell.web.operation.routes import Route
 from timebell.web.v1.notification_bodies import (
     DeliveriesQuery,
     DeliveryLine,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from timebell.web.calls import Call
-from timebell.web.fields import Instant, Listed, Name, Output, PageQuery, listed
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Instant, Listed, Name, Output, PageQuery, listed
+from timebell.web.operation.routes import Route
 
 
 class EventOutput(Output):

@@ -8,9 +8,9 @@ from uuid import UUID
 from pydantic import Field
 
 from timebell.notify.models import InboxLine, InboxStatus
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, listed
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Output, PageQuery, listed
+from timebell.web.operation.routes import Route
 
 Status = Literal["unseen", "seen", "archived"]
 _INSIDE: Final[dict[Status, InboxStatus]] = {"unseen": "unseen", "seen": "seen", "archived": "dismissed"}

@@ -8,10 +8,10 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from timebell.kernel import Enqueue
-from timebell.kernel.insights_records import ListedState
+from timebell.kernel.insights import ListedState
 from timebell.kernel.models import REASON_MAX, CancelAnswer, JobState, OnConflict, Urgency
-from timebell.web.fields import Duration, Input, Instant, Name, Output, PageQuery, either
-from timebell.web.operations import refusal_of
+from timebell.web.operation.fields import Duration, Input, Instant, Name, Output, PageQuery, either
+from timebell.web.operation.operations import refusal_of
 
 BULK_MAX = 1_000
 # Timebell's own. What their payloads say was checked by whoever wrote them, and nobody checks it again.

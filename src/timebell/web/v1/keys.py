@@ -11,11 +11,11 @@ from uuid import UUID
 from pydantic import Field
 
 from timebell.db.walls import walled_to
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, SecretText, listed
-from timebell.web.keys import ApiKey, NewKey
-from timebell.web.routes import Route, Scope
-from timebell.web.tenants import written_for
+from timebell.web.access.keys import ApiKey, NewKey
+from timebell.web.access.tenants import written_for
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Output, PageQuery, SecretText, listed
+from timebell.web.operation.routes import Route, Scope
 from timebell.web.v1.tenants import administered
 
 

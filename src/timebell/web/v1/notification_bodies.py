@@ -11,8 +11,8 @@ from timebell.kernel.models import CancelAnswer
 from timebell.notify import Channel, Check, Delivery, Digest, Notification, Tell, Told
 from timebell.notify import Route as Channels
 from timebell.notify.reasons import DeliveryState, NotificationState
-from timebell.web.fields import Input, Instant, Name, Output, PageQuery, either
-from timebell.web.routes import Answer
+from timebell.web.operation.fields import Input, Instant, Name, Output, PageQuery, either
+from timebell.web.operation.routes import Answer
 from timebell.web.v1.job_fields import BULK_MAX, Refusal, or_refusal
 
 Key = Annotated[str, Field(min_length=1, max_length=100)]

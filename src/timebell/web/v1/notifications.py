@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from timebell.errors import TimebellError
 from timebell.notify import Tell, Told
-from timebell.web.calls import Call
-from timebell.web.fields import Listed, PageQuery, listed
-from timebell.web.problems import FieldError, Problem
-from timebell.web.routes import Answer, Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Listed, PageQuery, listed
+from timebell.web.operation.problems import FieldError, Problem
+from timebell.web.operation.routes import Answer, Route
 from timebell.web.v1.bulk import each_by_itself, refusal, refused
 from timebell.web.v1.job_fields import Refusal
 from timebell.web.v1.notification_bodies import (

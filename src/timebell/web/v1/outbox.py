@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from timebell.notify import Channel
-from timebell.web.calls import Call
-from timebell.web.fields import Instant, Listed, Output, PageQuery, listed
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Instant, Listed, Output, PageQuery, listed
+from timebell.web.operation.routes import Route
 
 
 class OutboxQuery(PageQuery):

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from timebell.notify import Channel, Policy
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Output
-from timebell.web.routes import Answer, Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Output
+from timebell.web.operation.routes import Answer, Route
 
 OnQuiet = Literal["early", "other_channel", "inbox_only", "drop"]
 Urgency = Literal["normal", "time_bound", "critical"]

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from timebell.db.walls import walled_to
 from timebell.kernel.bell import DEFAULT_TENANT
-from timebell.web.bodies import read_bytes
-from timebell.web.fields import Output
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
-from timebell.web.surface import Surface
+from timebell.web.operation.bodies import read_bytes
+from timebell.web.operation.fields import Output
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
+from timebell.web.operation.surface import Surface
 
 _BODY_BYTES_MAX: Final = 1_000_000
 

@@ -9,13 +9,13 @@ from pydantic import Field
 
 from timebell.errors import InvalidInput, NotFound
 from timebell.kernel.bell import DEFAULT_TENANT
-from timebell.kernel.insights_records import PauseLine, QueueDepth, QueueLine
+from timebell.kernel.insights import PauseLine, QueueDepth, QueueLine
 from timebell.kernel.models import check_queue
 from timebell.kernel.paging import Page
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, listed
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Output, PageQuery, listed
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
 from timebell.web.v1.job_fields import Reason
 
 

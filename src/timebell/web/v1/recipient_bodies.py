@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from timebell.notify import Channel, OptOut, Recipient
-from timebell.web.fields import Input, Instant, Output, PageQuery
+from timebell.web.operation.fields import Input, Instant, Output, PageQuery
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Email = Annotated[str, Field(min_length=3, max_length=254, examples=["ada@example.org"])]

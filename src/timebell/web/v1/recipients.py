@@ -8,10 +8,10 @@ from typing import Any, Final
 from timebell.errors import NotFound
 from timebell.kernel.paging import Page
 from timebell.notify import Address, OptOut, Recipient
-from timebell.web.calls import Call
-from timebell.web.fields import Listed, listed
-from timebell.web.problems import Problem
-from timebell.web.routes import Answer, Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Listed, listed
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Answer, Route
 from timebell.web.v1.recipient_bodies import (
     AddressInput,
     AddressOutput,

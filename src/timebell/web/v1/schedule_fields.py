@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from timebell.errors import InvalidInput
 from timebell.kernel import ScheduleChange, Step
 from timebell.kernel.models import Urgency
-from timebell.kernel.schedule_models import (
+from timebell.kernel.schedules import (
     CATCH_UP_MAX,
     DATES_MAX,
     RECURRENCE_CHARS_MAX,
@@ -20,7 +20,7 @@ from timebell.kernel.schedule_models import (
 from timebell.rules.agenda import CutOff, Late
 from timebell.rules.localtime import NAME_CHARS_MAX, Adjusted, OnFold, OnGap
 from timebell.rules.planned import CatchUp, OccurrenceState
-from timebell.web.fields import Duration, Input, Instant, LocalTime, Name, Offset, Output, PageQuery
+from timebell.web.operation.fields import Duration, Input, Instant, LocalTime, Name, Offset, Output, PageQuery
 from timebell.web.v1.job_fields import Attempts, OwnKind, Priority
 
 _STEPS_MAX = 200

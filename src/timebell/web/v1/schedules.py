@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Final
 
 from timebell.kernel import Schedule, ScheduleChange
-from timebell.kernel.schedule_planning import OVER
+from timebell.kernel.schedules import OVER
 from timebell.rules.previewing import preview
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Listed, listed, read_local
-from timebell.web.problems import Problem
-from timebell.web.routes import Answer, Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Listed, listed, read_local
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Answer, Route
 from timebell.web.v1.job_fields import Reason
 from timebell.web.v1.schedule_fields import (
     ChangedScheduleOutput,

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from timebell.db.walls import walled_to
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Output
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
-from timebell.web.tenants import written_for
+from timebell.web.access.tenants import written_for
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Output
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
 from timebell.web.v1.tenants import administered
 
 Kind = Literal["email", "sms", "whatsapp"]

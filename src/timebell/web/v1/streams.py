@@ -9,16 +9,16 @@ from uuid import UUID
 from pydantic import Field
 
 from timebell.errors import NotFound
-from timebell.kernel.following import FollowedEvent
+from timebell.kernel.events import FollowedEvent
 from timebell.notify.models import InboxLine
-from timebell.web.calls import Call
-from timebell.web.feeds import EventFeed, Feed, InboxFeed
-from timebell.web.fields import Input, Instant, Output, SecretText
-from timebell.web.operations import dump
-from timebell.web.problems import FieldError, Problem
-from timebell.web.routes import Route
-from timebell.web.streams import Stream
-from timebell.web.tokens import SECONDS_MAX, Purpose
+from timebell.web.access.tokens import SECONDS_MAX, Purpose
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Output, SecretText
+from timebell.web.operation.operations import dump
+from timebell.web.operation.problems import FieldError, Problem
+from timebell.web.operation.routes import Route
+from timebell.web.streams.feeds import EventFeed, Feed, InboxFeed
+from timebell.web.streams.streams import Stream
 from timebell.web.v1.events import EventOutput
 from timebell.web.v1.inbox import entry_shown
 

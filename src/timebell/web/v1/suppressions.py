@@ -8,11 +8,11 @@ from pydantic import Field
 
 from timebell.kernel.paging import Page
 from timebell.notify import Channel
-from timebell.notify.suppressions import Suppression
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, listed
-from timebell.web.problems import FieldError, Problem
-from timebell.web.routes import Route
+from timebell.notify.people.suppressions import Suppression
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Output, listed
+from timebell.web.operation.problems import FieldError, Problem
+from timebell.web.operation.routes import Route
 
 Value = Annotated[str, Field(min_length=1, max_length=2_000)]
 MessageClass = Literal["transactional", "marketing"]

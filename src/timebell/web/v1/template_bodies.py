@@ -11,8 +11,8 @@ from pydantic import Field
 
 from timebell.errors import InvalidInput, InvalidTemplate
 from timebell.notify import Channel, Template, TemplateDraft, Text, Variable
-from timebell.notify.template_models import Preview, TemplateLine
-from timebell.web.fields import Input, Instant, Output
+from timebell.notify.templates.models import Preview, TemplateLine
+from timebell.web.operation.fields import Input, Instant, Output
 from timebell.web.v1.notification_bodies import Also, FirstOf, Key, Version
 
 MessageClass = Literal["transactional", "marketing"]

@@ -8,12 +8,12 @@ from typing import Any, Final
 from timebell.errors import InvalidInput
 from timebell.kernel.paging import Page
 from timebell.notify import Route as Channels
-from timebell.notify.template_models import Reader
-from timebell.notify.template_rows import reader_of
-from timebell.notify.templates import CheckedDraft
-from timebell.web.calls import Call
-from timebell.web.fields import Listed, PageQuery, listed
-from timebell.web.routes import Answer, Route
+from timebell.notify.templates.models import Reader
+from timebell.notify.templates.rows import reader_of
+from timebell.notify.templates.templates import CheckedDraft
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Listed, PageQuery, listed
+from timebell.web.operation.routes import Answer, Route
 from timebell.web.v1.notification_bodies import TELL_NAMES, ToldOutput, told_answer
 from timebell.web.v1.template_bodies import (
     ChosenOutput,

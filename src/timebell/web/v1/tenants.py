@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from timebell.kernel.bell import DEFAULT_TENANT
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Instant, Listed, Output, PageQuery, listed
-from timebell.web.problems import Problem
-from timebell.web.routes import Route
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Instant, Listed, Output, PageQuery, listed
+from timebell.web.operation.problems import Problem
+from timebell.web.operation.routes import Route
 
 
 class TenantInput(Input):

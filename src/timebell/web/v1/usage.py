@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from timebell.web.calls import Call
-from timebell.web.fields import Input, Output
-from timebell.web.quotas import LIMIT_MAX, save_quotas
-from timebell.web.routes import Route
+from timebell.web.access.quotas import LIMIT_MAX, save_quotas
+from timebell.web.operation.calls import Call
+from timebell.web.operation.fields import Input, Output
+from timebell.web.operation.routes import Route
 from timebell.web.v1.tenants import administered
 
 Limit = Annotated[int, Field(ge=0, le=LIMIT_MAX)]

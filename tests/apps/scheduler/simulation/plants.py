@@ -12,7 +12,7 @@ from timebell.apps.scheduler import dues, handlers, intake, letters, rules, serv
 from timebell.brokers import Intake, Received, Returned
 from timebell.kernel import Done
 from timebell.kernel.holds import Holds
-from timebell.kernel.schedule_replanning import Replanner
+from timebell.kernel.schedules.replanning import Replanner
 
 PLANTS: list[Plant] = []
 _CALM = replace(CALM, requests_a_day=40, stops_a_day=0)

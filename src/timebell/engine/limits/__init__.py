@@ -1,0 +1,1 @@
+"""What may begin: rates, permits, circuit breakers, pauses, and room for careful starts."""

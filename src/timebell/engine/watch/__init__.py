@@ -1,0 +1,1 @@
+"""The watch over the rules for alerts, and the engine's own rules."""

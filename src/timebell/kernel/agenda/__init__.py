@@ -1,0 +1,1 @@
+"""Agendas: what is owed about a subject is stated whole, compared with what is there, and the difference written."""

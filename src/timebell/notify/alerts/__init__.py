@@ -1,0 +1,1 @@
+"""Rules for alerts about telling people, and the telling of operators."""

@@ -1,0 +1,1 @@
+"""The delivery log: what was told, and why something was told or was not."""

@@ -1,0 +1,1 @@
+"""The inbox of a recipient, and the outbox of demo mode."""

@@ -1,0 +1,1 @@
+"""Telling: a notification is written down with the job that delivers it, in the caller's transaction."""

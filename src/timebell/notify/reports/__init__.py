@@ -1,0 +1,1 @@
+"""What providers report after they have taken a message: kept once, applied in any order."""

@@ -1,0 +1,1 @@
+"""Who calls, what they may do, how often, and for which tenant."""

@@ -1,0 +1,1 @@
+"""The ASGI application and the port before it: middleware, router, metrics and health."""

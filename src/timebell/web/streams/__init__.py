@@ -1,0 +1,1 @@
+"""Server-Sent Events and feeds that programs subscribe to."""
