@@ -1,4 +1,4 @@
-"""What is never the same twice, each behind one object that can be replaced: time, chance and ids."""
+"""Clock, chance and ids: what is never the same twice, each behind one object that can be replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process runs: its apps, by the names of their modules, and what it tells through."""
+"""The loader of a process: its apps, by the names of their modules, its broker, and the providers it tells through."""
 
 from __future__ import annotations
 

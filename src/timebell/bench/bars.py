@@ -1,5 +1,5 @@
-"""What a bench has to reach. A bar is set on figures that say the same on a busy machine as on a quiet one: processor
-time, and how many times as fast as something else under the same work."""
+"""Bars: the thresholds that a bench has to reach. A bar is set on figures that say the same on a busy machine as on a
+quiet one: processor time, and how many times as fast as something else under the same work."""
 
 from __future__ import annotations
 

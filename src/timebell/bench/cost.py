@@ -1,4 +1,4 @@
-"""What a stretch of work costs: time, and the processor time of this process, of the server, and of a broker."""
+"""The cost of a stretch of work: time, and the processor time of this process, of the server, and of a broker."""
 
 from __future__ import annotations
 

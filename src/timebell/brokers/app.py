@@ -1,4 +1,4 @@
-"""What brokers bring to every process: the kind `broker.publish`, a message for later.
+"""The app that brokers bring to every process: the handler of `broker.publish`, which publishes a message later.
 
 Any app, and any program that can speak SQL, enqueues one in its own transaction. It is published when it is due, and
 done once the broker has confirmed that a queue has it.

@@ -1,4 +1,4 @@
-"""What AMQP can carry, asked before anything leaves: a message that it cannot would take the connection with it."""
+"""Limits of AMQP, checked before anything leaves: a message that it cannot carry would take the connection with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker is: somewhere that messages are handed to, and taken from, with a word for what became of each.
+"""The contract of a broker: messages are handed to it and taken from it, with a word for what became of each.
 
 Handing over is over when the broker has confirmed it. Taking is over when it was acknowledged; whatever is not comes
 again. A broker that is away comes back by itself, and nothing is kept for it meanwhile: whoever publishes hears that it

@@ -1,4 +1,4 @@
-"""What the commands share: their options, their settings, the way to the database and to the event loop."""
+"""Helpers that all commands share: their options, their settings, the way to the database and to the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of the figures of a running Timebell, and what to do where one is not as it should be."""
+"""Findings of `timebell doctor` about a running Timebell, each with a remedy where a figure is not as it should be."""
 
 from __future__ import annotations
 

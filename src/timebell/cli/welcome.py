@@ -1,4 +1,4 @@
-"""What a process says when everything is there: where it is, the first key, and what to try."""
+"""The welcome text of a process when everything is there: where it is, the first key, and what to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done for a person: their inbox and its stream, and with the app `reminders` their schedules and tasks.
+"""The client for one person: their inbox and its stream, and with the app `reminders` their schedules and tasks.
 
 The names of the fields are those that are served, which are the source's own.
 """

@@ -1,4 +1,4 @@
-"""What the engine answers, as records. A field that a newer server adds is not in the way."""
+"""Response bodies of the engine, as records. A field that a newer server adds is not in the way."""
 
 from __future__ import annotations
 

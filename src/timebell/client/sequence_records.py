@@ -1,4 +1,4 @@
-"""What is said and answered about sequences, bookings and messages. The names are the source's own, as Python writes
+"""Request and response bodies about sequences, bookings and messages. The names are the source's own, as Python writes
 them: `scheduled_for` is `scheduledFor` on the wire."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be said about a job, a schedule or a recipient, as keyword arguments. What is left out is not sent."""
+"""Terms of a job, a schedule or a recipient, as keyword arguments. What is left out is not sent."""
 
 from __future__ import annotations
 

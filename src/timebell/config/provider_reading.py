@@ -1,4 +1,4 @@
-"""What the file and the environment say of providers, put together.
+"""The reader of provider settings: puts together what the file and the environment say of them.
 
 A secret has no place in a file that is copied and committed, so the environment alone brings it.
 """

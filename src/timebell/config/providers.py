@@ -1,4 +1,4 @@
-"""What the settings say of each provider: one record for each kind, whose fields carry their rules."""
+"""Settings of providers: one record for each kind, whose fields carry their rules."""
 
 # ruff: noqa: RUF009  (the calls behind the fields answer dataclass fields, not values to share)
 

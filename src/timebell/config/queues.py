@@ -1,4 +1,4 @@
-"""What the settings say of queues: limits that go before those that the apps bring."""
+"""Settings of queues: limits that go before those that the apps bring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one setting may be: a rule for each, from which it is read, checked, shown and documented."""
+"""Validation rules: one for each setting, from which it is read, checked, shown and documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Timebell chooses by itself, and why: nothing that whoever runs it could know better.
+"""Tuning: figures that Timebell chooses by itself, and why. Nobody who runs it could know one of them better.
 
 Each of these was a setting once. Tests choose small ones, so that a limit is met with few rows, and simulations long
 ones, since what they pay for is statements.

@@ -1,4 +1,4 @@
-"""What a schema is made of, as sorted entries of text.
+"""A description of a schema: all that it is made of, as sorted entries of text.
 
 Two databases that went different ways to the same version must describe themselves alike, and where they do
 not, the differing entries say so in words. Left out are the rows, and numbers that mean nothing outside their

@@ -1,4 +1,4 @@
-"""What asyncpg raises when a database fails, sorted by whether the statement is to blame."""
+"""Errors that asyncpg raises when a database fails, sorted by whether the statement is to blame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is owed, to whom and when: the verbs, their records, and the app that brings handlers."""
+"""The kernel: what is owed, to whom and when, with the verbs, their records, and the app that brings handlers."""
 
 from timebell.clock import Ids
 from timebell.db.failures import DATABASE_ERRORS

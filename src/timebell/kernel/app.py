@@ -1,4 +1,4 @@
-"""What an app brings, and the registry that a process builds from its apps once, when it starts."""
+"""`App`, the record of what an app brings, and the registry that a process builds from its apps once, at its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an app brings to the command line, in records that know nothing of how a command line is made."""
+"""Commands that an app brings to the command line, in records that know nothing of how a command line is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler asks before it reaches outside, where the destination is known only while it runs."""
+"""Circuit breakers for a handler that knows its destination only while it runs: it asks before it reaches outside."""
 
 from __future__ import annotations
 

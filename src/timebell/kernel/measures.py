@@ -1,4 +1,4 @@
-"""What an app counts for its operators, and shows of what the database has."""
+"""Metrics of an app: measures that it counts for its operators, and gauges of what the database has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs take by name, as types: an editor completes it, and mypy refuses what there is not.
+"""Types of the keyword arguments of verbs: an editor completes them, and mypy refuses those that there are not.
 
 The records say the same, check it and have its defaults; a test compares the two.
 """

@@ -1,4 +1,4 @@
-"""What a process makes once: by whoever asks for it first, and then it is there for all."""
+"""Singletons: what a process makes once, by whoever asks for it first, and then it is there for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store begins with: a statement is run by the name of its file, and told what time it is."""
+"""The base class of every store: a statement is run by the name of its file, and told what time it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process has counted since it started: plain sums, added to where the work is done and shown by the metrics.
+"""Counters of a process since it started: plain sums, added to where the work is done and shown by the metrics.
 
 They are kept here and not in a library's objects because they stand in the way of every job: adding to one costs a
 fraction of a microsecond. What lies in the database is not counted here; the insights know that.

@@ -1,5 +1,5 @@
-"""What notify brings to a process: the handlers that deliver, that apply what providers report and that call
-whose turn it is, and their queues."""
+"""The app of notify: the handlers that deliver, that apply what providers report and that call whose turn it is, and
+their queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs of notify take by name, as types. The records say the same, and check it."""
+"""Types of the keyword arguments of the verbs of notify. The records say the same, and check it."""
 
 from __future__ import annotations
 

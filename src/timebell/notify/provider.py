@@ -1,4 +1,4 @@
-"""What a provider is: something that carries content to an address on one channel, and says truthfully what came of it.
+"""The contract of a provider: it carries content to an address on one channel, and says truthfully what came of it.
 
 A provider never retries, never chooses and never stores; that is the delivery's work. It must answer within its
 deadline, and it must tell the three ways of not succeeding apart: `Rejected` will never succeed like this,

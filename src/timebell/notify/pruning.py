@@ -1,4 +1,4 @@
-"""What was told is not kept for ever: old notifications go, with everything that came of them."""
+"""Pruning: old notifications are removed, with everything that came of them, since nothing told is kept for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stores of notify have in common: one method for each file in `sql/`, of the same name."""
+"""The base class of the stores of notify: one method for each file in `sql/`, of the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever else Apprise can reach, by a URL of the operator's; it comes with `timebell[apprise]`.
+"""A provider for whatever else Apprise can reach, by a URL of the operator's; it comes with `timebell[apprise]`.
 
 Apprise says whether a call worked and nothing about how it failed: a refusal and an answer that never came look the
 same. So every failure is `Uncertain`, and `when_uncertain` says what then becomes of it.

@@ -1,4 +1,4 @@
-"""What makes a push message readable by one browser only, and shows the push service who sent it.
+"""Encryption of a push message for one browser only, and the VAPID key that shows the push service who sent it.
 
 The names are those of RFC 8291 (encryption for Web Push) and RFC 8292 (VAPID).
 """

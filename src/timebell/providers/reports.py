@@ -1,4 +1,4 @@
-"""What the readers of providers' reports have in common: bytes that were verified become values, within limits."""
+"""Helpers for the readers of providers' reports: bytes that were verified become values, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mail server's reply means for one mail (RFC 5321, 4.2; RFC 3463 where the reply carries its finer code)."""
+"""The meaning of a mail server's reply for one mail (RFC 5321, 4.2; RFC 3463 where the reply has its finer code)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What setting an agenda changes: the steps that should be owed, compared with those that are and that were.
+"""Reconciliation of an agenda that is set: the steps that should be owed, compared with those that are and that were.
 
 The rule that must always hold is that the pending jobs of a subject are exactly what `reconcile` would plan
 from the agenda, the instant it was set and the steps that came to an end.

@@ -1,4 +1,4 @@
-"""What an answer may cost. The rules know no clock, so work is counted in units instead of milliseconds."""
+"""A budget of work for one answer. The rules know no clock, so work is counted in units instead of milliseconds."""
 
 from __future__ import annotations
 

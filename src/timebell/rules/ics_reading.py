@@ -1,4 +1,4 @@
-"""What an iCalendar file (RFC 5545) says about when somebody is busy, and nothing else of what it says.
+"""A reader of iCalendar files (RFC 5545): it takes from a file when somebody is busy, and nothing else of what it says.
 
 Files come from strangers, so the work is bounded before it begins: by the length of the text and of each name in it, by
 the number of entries, and by a budget for all recurrences together. It grows with the length of the text, not faster.

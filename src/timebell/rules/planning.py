@@ -1,4 +1,4 @@
-"""What a schedule owes between two instants: its recurrence, changes to single occurrences, and time that was lost."""
+"""A schedule's plan between two instants: its recurrence, changes to single occurrences, and time that was lost."""
 
 from __future__ import annotations
 

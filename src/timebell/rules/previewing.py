@@ -1,4 +1,4 @@
-"""What a recurrence is going to do, told before anything is written: when it is due and what clocks do to it."""
+"""The preview of a recurrence, before anything is written: when it is due and what clocks do to it."""
 
 from __future__ import annotations
 

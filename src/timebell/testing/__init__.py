@@ -1,4 +1,4 @@
-"""What users test with: a clock that moves when told, Timebell on a real database, and assertions about it.
+"""Test tools for users: a clock that moves when told, Timebell on a real database, and assertions about it.
 
 `timebell.testing.fixtures` is a pytest plugin that brings the database.
 """

@@ -1,4 +1,4 @@
-"""What every broker must do about itself: to be declared, to go away and to come back."""
+"""Conformance checks of a broker itself: that it is declared, goes away and comes back."""
 
 from __future__ import annotations
 

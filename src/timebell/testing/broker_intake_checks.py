@@ -1,4 +1,4 @@
-"""What every broker must do for whoever takes messages from it."""
+"""Conformance checks of a broker for whoever takes messages from it."""
 
 from __future__ import annotations
 

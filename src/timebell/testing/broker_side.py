@@ -1,4 +1,4 @@
-"""What the suite for brokers needs of a test: the broker's own side, under the test's control."""
+"""The broker's own side, under the test's control: what the conformance suite for brokers needs of a test."""
 
 from __future__ import annotations
 

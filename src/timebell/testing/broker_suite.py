@@ -1,4 +1,4 @@
-"""What every broker must do, whichever it is: one suite for our own and for anybody's.
+"""The conformance suite for brokers: what every broker must do, ours and anybody's.
 
 A test brings a `BrokerSide`, the broker itself under the test's control, and runs each of the `CHECKS` against it:
 

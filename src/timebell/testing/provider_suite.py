@@ -1,4 +1,4 @@
-"""What every provider must do, whichever service it speaks to: one suite for our own and for anybody's.
+"""The conformance suite for providers: what every provider must do, ours and anybody's, whichever service it speaks to.
 
 A test brings a `Counterpart`, the service's side of the conversation under the test's control, and runs each of the
 `CHECKS` against it:

@@ -1,4 +1,4 @@
-"""What Timebell serves over HTTP, and what an app needs to serve something of its own."""
+"""The HTTP API of Timebell, and what an app needs to serve something of its own."""
 
 from __future__ import annotations
 

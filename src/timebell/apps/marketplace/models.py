@@ -1,4 +1,4 @@
-"""What all rooms of the marketplace share: who acts, and what a tenant has decided."""
+"""The nouns that all rooms of the marketplace share, as records: who acts, and what a tenant has decided."""
 
 from __future__ import annotations
 

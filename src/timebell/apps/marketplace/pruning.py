@@ -1,4 +1,4 @@
-"""What has outlived its use, room by room."""
+"""Pruning, room by room: removes what is past its retention."""
 
 from __future__ import annotations
 

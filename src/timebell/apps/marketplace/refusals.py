@@ -1,4 +1,4 @@
-"""What every room of the marketplace may refuse."""
+"""Refusals that all rooms of the marketplace share, as errors."""
 
 from __future__ import annotations
 

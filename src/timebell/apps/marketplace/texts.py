@@ -1,4 +1,5 @@
-"""What people are told by the marketplace. The texts are part of what was agreed, so no tenant may replace them.
+"""Templates of the marketplace: what people are told by it. The texts are part of what was agreed, so no tenant may
+replace them.
 
 They are the same on every channel that may carry them. Who is told by SMS alone has it by mail where there is no phone.
 """

@@ -1,4 +1,4 @@
-"""What callers send and get about availability, suggestions and holds. The names are the source's own."""
+"""Request and response bodies about availability, suggestions and holds. The names are the source's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get. The names are the source's own, which clients know."""
+"""Request and response bodies about meetings. The names are the source's own, which clients know."""
 
 from __future__ import annotations
 

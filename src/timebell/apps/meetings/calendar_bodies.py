@@ -1,4 +1,4 @@
-"""What callers send and get about calendars."""
+"""Request and response bodies about calendars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked just before somebody is reminded."""
+"""Guards: questions that are asked just before somebody is reminded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes along with the mails about a meeting: the entry for calendars, and the link to the page where one answers.
+"""Invitations: the calendar entry and the link to the page for an answer, which go with the mails about a meeting.
 
 To calendar programs a lineage is one entry: its UID is that of the first meeting, and its SEQUENCE goes on counting, so
 that a meeting which was moved three times is one entry that moved, and never four. Whose meeting it is stays the same

@@ -1,4 +1,4 @@
-"""What the pages say on which a proposal is answered, in every language that they speak."""
+"""Texts of the pages on which a proposal is answered, in every language that they speak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read about meetings, by those who take part in them."""
+"""Queries about meetings, asked by those who take part in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be argued about without a clock or a database: the states of a meeting, and what is owed in each."""
+"""The state machine of meetings, without a clock or a database: their states, and what is owed in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told about meetings, in texts that are shipped and that every tenant may replace by its own.
+"""Templates: what people are told about meetings. They are shipped, and every tenant may replace them by its own.
 
 An instant is shown as the reader's clock has it, and each text says which clock that is.
 """

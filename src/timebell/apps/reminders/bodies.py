@@ -1,4 +1,5 @@
-"""What callers send and get. The names are the source's own, which clients know; inside, the glossary's are used."""
+"""Request and response bodies about reminders and tasks. The names are the source's own, which clients know; inside,
+the glossary's are used."""
 
 from __future__ import annotations
 

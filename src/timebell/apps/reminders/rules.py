@@ -1,4 +1,4 @@
-"""What can be argued about without a clock or a database: how a reminder reads, and whose task is whose."""
+"""Pure rules, without a clock or a database: how a reminder reads, and which task is for which occurrence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reminder says, in texts that are shipped and that every tenant may replace by its own."""
+"""The template of reminders: what each one says. It is shipped, and every tenant may replace it by its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get. The names are those of the messages, which other services know."""
+"""Request and response bodies about scheduled jobs. The names are those of the messages, which other services know."""
 
 from __future__ import annotations
 

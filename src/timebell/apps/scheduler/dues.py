@@ -1,4 +1,4 @@
-"""What goes out: `ScheduleDue`, the same for whoever publishes it and however often."""
+"""The message that goes out: `ScheduleDue`, the same for whoever publishes it and however often."""
 
 from __future__ import annotations
 

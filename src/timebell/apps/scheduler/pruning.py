@@ -1,4 +1,4 @@
-"""What came to its end long ago is not kept, nor are names that were cancelled and never asked for."""
+"""Pruning: removes requests that came to their end long ago, and names that were cancelled and never asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is decided without asking anybody: whether two requests are the same, and what becomes of a second one."""
+"""Pure rules about requests: whether two are the same (idempotency), and what becomes of the second."""
 
 from __future__ import annotations
 

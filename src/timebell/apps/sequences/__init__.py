@@ -1,4 +1,4 @@
-"""What people are told before, during and after a booking, or about any other subject, as data."""
+"""Sequences: what people are told before, during and after a booking, or about any other subject, as data."""
 
 from timebell.apps.sequences.app import APP
 

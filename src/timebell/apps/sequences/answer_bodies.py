@@ -1,4 +1,4 @@
-"""What callers get. The names are the source's own, which clients know."""
+"""Response bodies about sequences, bookings and messages. The names are the source's own, which clients know."""
 
 from __future__ import annotations
 

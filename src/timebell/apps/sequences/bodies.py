@@ -1,4 +1,4 @@
-"""What callers send. The names are the source's own, which clients know."""
+"""Request bodies about sequences, bookings, events and messages. The names are the source's own, which clients know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is decided about the messages of one subject while it is planned. Nothing is read or written here."""
+"""Desks: each decides about the messages of one subject while it is planned. Nothing is read or written here."""
 
 from __future__ import annotations
 

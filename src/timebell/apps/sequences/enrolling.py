@@ -1,4 +1,4 @@
-"""What is owed about subjects: who entered which sequence, and the messages that come of it.
+"""Enrolment and planning: which subject entered which sequence, and the messages that are owed because of it.
 
 Whatever happens to a subject, everything about it is planned anew and compared with what is there, so that what is
 pending is always what the plan says. Many subjects are planned together, in as many statements as one.

@@ -1,4 +1,4 @@
-"""What is asked just before a message is sent: whether it is still wanted, and what it speaks of by then."""
+"""Guard and context, asked just before a message is sent: whether it is still wanted, and what it speaks of by then."""
 
 from __future__ import annotations
 

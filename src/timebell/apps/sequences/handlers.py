@@ -1,4 +1,4 @@
-"""What the engine runs for this app."""
+"""The handlers of the app: the jobs that the engine runs for it."""
 
 from __future__ import annotations
 

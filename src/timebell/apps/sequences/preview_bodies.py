@@ -1,4 +1,4 @@
-"""What is asked for and answered where a sequence is previewed."""
+"""Request and response bodies about the preview of a sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sequence would tell about a subject, real or invented, without writing anything."""
+"""The preview of a sequence: what it would tell about a subject, real or invented, without writing anything."""
 
 from __future__ import annotations
 

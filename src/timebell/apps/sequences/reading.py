@@ -1,4 +1,4 @@
-"""What is read about sequences, bookings and messages."""
+"""Queries about sequences, bookings and messages."""
 
 from __future__ import annotations
 

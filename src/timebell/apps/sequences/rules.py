@@ -1,4 +1,4 @@
-"""What can be argued about without a clock or a database: offsets, conditions, and what a subject is owed."""
+"""Pure rules, without a clock or a database: offsets, conditions, and what a subject is owed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is answered about messages: why they are sent then or are not, and when each is due."""
+"""Request and response bodies that explain messages: why they are sent then or are not, and when each is due."""
 
 from __future__ import annotations
 

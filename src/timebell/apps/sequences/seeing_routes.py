@@ -1,4 +1,5 @@
-"""What would be sent, when and why, and why not: nothing here changes anything."""
+"""Routes for previews, explanations and calendars: what would be sent, when and why, and why not. Nothing here changes
+anything."""
 
 from __future__ import annotations
 

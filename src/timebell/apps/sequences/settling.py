@@ -1,4 +1,4 @@
-"""What became of messages is written down once it is known for good, and what is long over is not kept."""
+"""Settling and pruning: what became of messages is written down when it is final, and what is long over is removed."""
 
 from __future__ import annotations
 

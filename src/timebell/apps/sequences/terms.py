@@ -1,4 +1,4 @@
-"""What a sequence says, between records and the JSON that callers write and versions keep. One form for both."""
+"""Mapping of a sequence's terms between records and JSON, which callers write and versions keep. One form for both."""
 
 from __future__ import annotations
 

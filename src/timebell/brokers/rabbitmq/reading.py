@@ -1,4 +1,4 @@
-"""What a broker says about messages, read by hand: what it hands to us, returns to us, and has taken or not.
+"""A decoder of AMQP frames, written by hand: messages that a broker hands to us, returns to us, and has taken or not.
 
 Whoever may write to a queue decides what its messages look like. So nothing in them can raise from here: a table that
 cannot be read, or that is too deep, is shown as a header that says so.

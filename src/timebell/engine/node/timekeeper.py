@@ -1,4 +1,4 @@
-"""What time the database has, estimated between two answers from it."""
+"""The clock of the database as a process knows it, estimated between two answers from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node says of itself with each beat, so that any node can tell what is wrong with it."""
+"""Vital signs of a node, which it tells with each beat, so that any node can tell what is wrong with it."""
 
 from __future__ import annotations
 

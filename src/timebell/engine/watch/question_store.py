@@ -1,4 +1,5 @@
-"""What the engine's own rules for alerts ask: one method for each `ask_` in `sql/`. Each reads a bounded part."""
+"""The statements of the engine's own alert rules: one method for each file `sql/ask_*.sql`, of the same name. Each
+reads a bounded part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine's own rules for alerts ask. The answers are figures and what they are in words; the rules decide."""
+"""Questions of the engine's own alert rules. The answers are figures and what they are in words; the rules decide."""
 
 from __future__ import annotations
 

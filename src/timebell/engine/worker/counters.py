@@ -1,4 +1,4 @@
-"""What came of attempts, counted: for the engine itself, and for the metrics of the process."""
+"""Counters of what came of attempts: for the engine itself, and for the metrics of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed attempts leave behind: a text beside the job, and lines in the log of whoever runs the engine.
+"""The log of failed attempts: a text beside the job, and lines in the log of whoever runs the engine.
 
 A cause is told at full length once, and then counted: a handler that fails ten thousand times fails for one reason.
 """

@@ -1,4 +1,4 @@
-"""What an app brings so that somebody hears of what needs a person: rules as values, each with its question."""
+"""Alert rules as values, each with its question: what an app brings so that somebody hears of what needs a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Insights` answers with: frozen records of plain fields, fit for JSON and for a table alike."""
+"""Records that `Insights` answers with: frozen, of plain fields, fit for JSON and for a table alike."""
 
 from __future__ import annotations
 

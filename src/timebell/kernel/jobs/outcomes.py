@@ -1,5 +1,5 @@
-"""What a handler answers. Outcomes are values; a handler that raises has a bug, and is tried again as if it
-had answered `Retry`."""
+"""Outcomes: the answers of a handler. They are values; a handler that raises has a bug, and is tried again as if it had
+answered `Retry`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the occurrences of a schedule owe: its steps, each with what it is about and when it is stale."""
+"""Agendas of a schedule's occurrences: the steps that each owes, with what a step is about and when it is stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be said about a schedule and its occurrences, checked before anything is written."""
+"""Validation of the terms of a schedule and its occurrences, before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with telling people, as rules for alerts."""
+"""Alert rules of notify: what is wrong with telling people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules for alerts ask of notify."""
+"""The statements of the alert rules of notify: one method for each file `sql/ask_*.sql`, of the same name."""
 
 from __future__ import annotations
 

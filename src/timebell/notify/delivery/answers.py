@@ -1,4 +1,4 @@
-"""What a provider's answer means: for the delivery, for its attempts, and for whoever asks later."""
+"""The meaning of a provider's answer: for the delivery, for its attempts, and for whoever asks later."""
 
 from __future__ import annotations
 

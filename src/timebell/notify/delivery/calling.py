@@ -1,4 +1,4 @@
-"""What one run does towards the outside: render, write an attempt down, call a provider, write down its answer."""
+"""The calls of one run to the outside: render, write an attempt down, call a provider, write down its answer."""
 
 from __future__ import annotations
 

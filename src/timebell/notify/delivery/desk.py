@@ -1,4 +1,4 @@
-"""What the deliveries of one process ask of the database: those under way together share its statements."""
+"""A batcher between deliveries and the database: those under way together in one process share its statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a digest makes of what it tells: an entry for its template, and the question whether it is still wanted."""
+"""Entries of a digest: what its template is given of each thing told, and the question whether that is still wanted."""
 
 from __future__ import annotations
 

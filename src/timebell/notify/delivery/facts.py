@@ -1,4 +1,4 @@
-"""What is known of a notification when its job runs, read from its row."""
+"""Facts of a notification: what is known of it when its job runs, read from its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown to a recipient in the application, on its way into the inbox."""
+"""Inbox entries: what is shown to a recipient in the application, on its way into the inbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an address may be: each kind is checked, and written in the one way in which it is compared.
+"""Validation of addresses: each kind is checked, and written in the one way in which it is compared.
 
 Nothing is asked of a network here. Whether a mailbox or a number exists is for the provider to find out.
 """

@@ -1,4 +1,4 @@
-"""What recipients do not want to be told, or not on some channel."""
+"""Opt-outs: what recipients do not want to be told, or not on some channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants decide about their notifications. Only what a tenant said is stored; the rest follows the defaults."""
+"""Policies of tenants for their notifications. Only what a tenant said is stored; the rest follows the defaults."""
 
 from __future__ import annotations
 

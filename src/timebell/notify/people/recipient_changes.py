@@ -1,4 +1,4 @@
-"""What every change of a recipient has in common: it waits its turn, it is recorded, and what waits is tried again."""
+"""The common part of all changes of a recipient: each waits for a lock, is recorded, and what waits is tried again."""
 
 from __future__ import annotations
 

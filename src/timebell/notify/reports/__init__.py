@@ -1,1 +1,1 @@
-"""What providers report after they have taken a message: kept once, applied in any order."""
+"""Reports: what providers tell after they have taken a delivery, kept once and applied in any order."""

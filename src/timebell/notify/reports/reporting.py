@@ -1,4 +1,4 @@
-"""What providers tell afterwards: kept once, and applied so that their order does not matter.
+"""Reports: what providers tell afterwards, kept once and applied so that their order does not matter.
 
 A report names a delivery and no tenant, so it is not for a caller to open the transaction: the deliveries are found
 first, and those of each tenant are changed in a transaction of their own.

@@ -1,4 +1,4 @@
-"""What a recipient and the suppression list have to say about a notification.
+"""Consent: what the opt-outs of a recipient and the suppression list have to say about a notification.
 
 An opt-out is what a person asked for. A suppression is what is known of an address, and holds whoever uses it.
 """

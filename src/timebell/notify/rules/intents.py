@@ -1,4 +1,4 @@
-"""What is to be told, as the job that tells it carries it."""
+"""Intents: what is to be told, as the job that tells it carries it."""
 
 from __future__ import annotations
 

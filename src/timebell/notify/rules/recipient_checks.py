@@ -1,4 +1,4 @@
-"""What may be said about a recipient: each term is checked, and written in one way."""
+"""Validation of the terms of a recipient: each term is checked, and written in one way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was considered about a notification, as sentences: pure wording, from what was stored.
+"""Explanations: what was considered about a notification, as sentences. Pure wording, from what was stored.
 
 Instants are told as the recipient's clock shows them, because that is what quiet hours and digests go by.
 """

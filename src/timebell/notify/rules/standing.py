@@ -1,4 +1,4 @@
-"""What became of a delivery, and of the notification that it belongs to.
+"""The state machine of a delivery, and of the notification that it belongs to: what became of them.
 
 Providers report late, twice and in any order. Each report says that a delivery has come at least so far; the farthest
 counts and nothing leads back from it, so the order does not matter.

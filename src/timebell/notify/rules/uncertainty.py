@@ -1,4 +1,4 @@
-"""What to do about an attempt that may or may not have reached its recipient."""
+"""Remedies for an uncertain attempt, which may or may not have reached its recipient."""
 
 from __future__ import annotations
 

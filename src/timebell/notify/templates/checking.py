@@ -1,4 +1,5 @@
-"""What may be saved as a template. Whatever would fail for one reader in one language is refused here, by its name."""
+"""Validation of templates before they are saved. Whatever would fail for one reader in one language is refused here, by
+its name."""
 
 from __future__ import annotations
 

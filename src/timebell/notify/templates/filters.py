@@ -1,4 +1,4 @@
-"""What a template may do with a value: a short list, each filter with a bound on what it can make.
+"""Template filters: what a template may do with a value. A short list, each filter with a bound on what it can make.
 
 Python-liquid brings more, among them some with which forty characters ask for gigabytes. None of them is registered.
 Values stay plain texts throughout, so that in HTML mail all that came from outside is escaped when it is put out.

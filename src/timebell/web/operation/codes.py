@@ -1,4 +1,4 @@
-"""What each code of a refusal means and what to do about it, for people who follow the `type` of a problem."""
+"""Codes of refusals: what each means and what to do about it, for people who follow the `type` of a problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bodies and queries are made of: pydantic at the edge, plain records inside."""
+"""Field types of bodies and queries: pydantic at the edge, plain records inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about a field that is not known: which one was probably meant, and which there are."""
+"""Hints about a field that is not known: which one was probably meant, and which there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the metrics show of the database: asked as the reader's role, seldom, and no longer than a scrape waits."""
+"""Figures of the database for the metrics: asked as the reader's role, seldom, and no longer than a scrape waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream tells: a table that grows at its end, read from a place, a page at a time, as Server-Sent Events."""
+"""Feeds of streams: a table that grows at its end, read from a place, a page at a time, as Server-Sent Events."""
 
 from __future__ import annotations
 

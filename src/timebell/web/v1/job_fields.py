@@ -1,4 +1,4 @@
-"""What is sent and answered about jobs."""
+"""Request and response bodies about jobs."""
 
 from __future__ import annotations
 

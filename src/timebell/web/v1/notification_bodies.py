@@ -1,4 +1,4 @@
-"""What is sent and answered about notifications and their deliveries."""
+"""Request and response bodies about notifications and their deliveries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent and answered about recipients."""
+"""Request and response bodies about recipients."""
 
 from __future__ import annotations
 

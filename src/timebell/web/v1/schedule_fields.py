@@ -1,4 +1,4 @@
-"""What is sent and answered about schedules."""
+"""Request and response bodies about schedules."""
 
 from __future__ import annotations
 

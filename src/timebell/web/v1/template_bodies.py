@@ -1,4 +1,4 @@
-"""What is sent and answered about templates."""
+"""Request and response bodies about templates."""
 
 from __future__ import annotations
 

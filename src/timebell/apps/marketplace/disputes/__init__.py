@@ -1,1 +1,1 @@
-"""What is disputed about shifts and reported about them, and how that is resolved."""
+"""Disputes and incidents: what somebody disputes or reports about a shift, and how that is resolved."""

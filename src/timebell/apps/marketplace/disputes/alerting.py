@@ -1,4 +1,4 @@
-"""What about disputes needs a person, as rules for alerts."""
+"""Alert rules about disputes: when a person is needed."""
 
 from __future__ import annotations
 

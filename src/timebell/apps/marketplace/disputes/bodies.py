@@ -1,4 +1,4 @@
-"""What is sent and answered about disputes and incidents, in the source's own words."""
+"""Request and response bodies about disputes and incidents, in the source's own words."""
 
 from __future__ import annotations
 

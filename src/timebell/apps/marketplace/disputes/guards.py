@@ -1,4 +1,4 @@
-"""What is asked just before somebody is told something about a dispute."""
+"""Guards: questions that are asked just before somebody is told something about a dispute."""
 
 from __future__ import annotations
 

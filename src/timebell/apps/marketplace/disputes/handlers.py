@@ -1,5 +1,5 @@
-"""What the engine runs about disputes. Whoever changes a booking right now may be waiting for one of these very jobs,
-so none of them waits for a booking."""
+"""The handlers of disputes: the jobs that the engine runs about them. Whoever changes a booking right now may be
+waiting for one of these very jobs, so none of them waits for a booking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be argued about disputes: what is kept of cancelled shifts, who agreed, and who gets what. Pure."""
+"""Pure rules about disputes: what is kept of cancelled shifts, who agreed, and who gets what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What about insurances needs a person, as rules for alerts."""
+"""Alert rules about insurances: when a person is needed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the engine runs where an insurance has ended, or is valid again. It waits for whoever changes insurances of the
-company, who waits for no job, and not for whoever changes a booking: it comes back in a second."""
+"""The handlers of insurances: the jobs that the engine runs where one has ended, or is valid again. They wait for
+whoever changes insurances of the company, who waits for no job. They do not wait for whoever changes a booking: they
+come back in a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this room brings to the app."""
+"""The parts that insurances bring to the app: handlers, guards, queues, measures, gauges and alert rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has outlived its use about insurances. They themselves are kept."""
+"""Pruning: removes warnings and stops of insurances that are past their retention. Insurances themselves are kept."""
 
 from __future__ import annotations
 

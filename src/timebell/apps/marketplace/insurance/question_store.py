@@ -1,4 +1,5 @@
-"""What is asked about the insurances of all tenants: one method for each file in `sql/`, of the same name."""
+"""The statements of alert rules and a gauge about the insurances of all tenants: one method for each file
+`sql/ask_*.sql` and `sql/count_*.sql`, of the same name."""
 
 from __future__ import annotations
 

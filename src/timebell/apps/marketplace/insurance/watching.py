@@ -1,4 +1,4 @@
-"""What operators see of insurances: how many end soon. What the daily run has left undone, `question_store` asks."""
+"""A gauge for operators: how many insurances end soon. What the daily run has left undone, `question_store` asks."""
 
 from __future__ import annotations
 

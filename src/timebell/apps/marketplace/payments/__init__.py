@@ -1,1 +1,1 @@
-"""What is charged for a week, and the ledger in which every cent is somewhere."""
+"""Weekly payments: what is charged for a week, and the ledger in which every cent is somewhere."""

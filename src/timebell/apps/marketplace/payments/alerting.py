@@ -1,4 +1,4 @@
-"""What about money needs a person: rules for alerts. What the code knows in the moment in which it happens it opens
+"""Alert rules about money: when a person is needed. What the code knows in the moment in which it happens it opens
 itself; what lasts is asked of the tables again and again.
 
 This is the example for the other rooms: name a rule, put it into `ALERTS`, and list that in the room's `parts`.

@@ -1,4 +1,4 @@
-"""What callers send and get about money."""
+"""Request and response bodies about money."""
 
 from __future__ import annotations
 

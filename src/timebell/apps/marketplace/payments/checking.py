@@ -1,4 +1,4 @@
-"""What the jobs of the weekly cycle look at again when they run, each with the booking held."""
+"""Checks of the weekly cycle: what its jobs look at again when they run, each with the booking held."""
 
 from __future__ import annotations
 

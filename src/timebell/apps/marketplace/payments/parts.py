@@ -1,4 +1,5 @@
-"""What the ledger, payouts and the payment provider bring to the app."""
+"""The parts that the ledger, payouts and the payment provider bring to the app: handlers, guards, queues, measures and
+alert rules."""
 
 from __future__ import annotations
 

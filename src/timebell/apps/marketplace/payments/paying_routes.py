@@ -1,4 +1,4 @@
-"""What is served about paying for a week."""
+"""`/api/marketplace/bookings/{id}/pay`: the route for paying for a week."""
 
 from __future__ import annotations
 

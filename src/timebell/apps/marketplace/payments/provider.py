@@ -1,4 +1,4 @@
-"""What a payment provider has to be able to do. `stripe` and `simulator` are two of them.
+"""The contract of a payment provider: what it has to be able to do. `stripe` and `simulator` are two of them.
 
 A call has three kinds of ends. It answers. It raises `Unavailable`: nothing has happened, and it may be made again. Or
 it raises `Uncertain`: nobody knows whether it happened, so it is looked up by its key before it is made again. Every

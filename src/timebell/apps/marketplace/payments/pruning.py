@@ -1,4 +1,5 @@
-"""What has outlived its use about payments. The ledger, payments and payouts are kept."""
+"""Pruning: removes calls of the simulator and applied reports that are past their retention. The ledger, payments and
+payouts are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused about payments."""
+"""Refusals about payments, as errors."""
 
 from __future__ import annotations
 

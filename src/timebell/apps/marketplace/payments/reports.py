@@ -1,4 +1,4 @@
-"""What a payment provider tells afterwards: kept by its own name for it, and applied by a job.
+"""Reports (webhooks) of a payment provider: kept by its own name for each, and applied by a job.
 
 The signature is checked on the bytes that came. The report names the tenant, since we gave the provider that name with
 the charge, so it is kept behind the wall of that tenant; what comes twice is kept once. A node applies it by the state

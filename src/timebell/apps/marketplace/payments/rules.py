@@ -1,4 +1,4 @@
-"""What may be argued about money: values in, values out."""
+"""Pure rules about money: values in, values out."""
 
 from __future__ import annotations
 

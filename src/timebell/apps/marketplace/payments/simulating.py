@@ -1,4 +1,4 @@
-"""What the simulator tells afterwards, through the same door as any provider."""
+"""Reports of the simulator, which come through the same door as those of any payment provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator can be told, and what it remembers."""
+"""The nouns of the simulator: what it can be told, and what it remembers."""
 
 from __future__ import annotations
 

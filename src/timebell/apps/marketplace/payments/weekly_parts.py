@@ -1,4 +1,4 @@
-"""What the weekly cycle brings to the app."""
+"""The parts that the weekly cycle brings to the app: handlers, queues and measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get about saved searches."""
+"""Request and response bodies about saved searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a digest says: everybody of a batch is told in one mail who is new for their searches, or that nobody is.
+"""Digests: everybody of a batch is told in one mail who is new for their searches, or that nobody is.
 
 It passes quiet hours, since five in the morning was chosen for it. Searches, mails and what was told are written
 together: each search is in one digest of an instant, whatever crashes.

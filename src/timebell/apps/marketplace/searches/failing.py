@@ -1,5 +1,5 @@
-"""What becomes of what could not be asked: it is asked again, or left out silently and counted. Nobody is told part of
-an answer, and no user is told of it at all."""
+"""Retry and skip after a failure: what could not be asked is asked again, or left out silently and counted. Nobody is
+told part of an answer, and no user is told of a failure at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this room brings to the app."""
+"""The parts that saved searches bring to the app: handlers, guards, queues and measures."""
 
 from __future__ import annotations
 

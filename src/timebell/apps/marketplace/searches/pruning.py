@@ -1,4 +1,4 @@
-"""What has outlived its use about saved searches."""
+"""Pruning: removes alerts and skips of saved searches that are past their retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused, in words that name the remedy."""
+"""Refusals about saved searches: errors in words that name the remedy."""
 
 from __future__ import annotations
 

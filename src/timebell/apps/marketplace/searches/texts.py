@@ -1,4 +1,4 @@
-"""What people are told about saved searches. They may be opted out of by themselves."""
+"""Templates of saved searches: what people are told about them. One may opt out of them alone, by their topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What about shifts needs a person, as rules for alerts."""
+"""Alert rules about shifts: when a person is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked just before somebody is told something about a shift."""
+"""Guards: questions that are asked just before somebody is told something about a shift."""
 
 from __future__ import annotations
 

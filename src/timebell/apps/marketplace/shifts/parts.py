@@ -1,4 +1,4 @@
-"""What this room brings to the app."""
+"""The parts that shifts bring to the app: handlers, guards, queues, measures and alert rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules for alerts ask about shifts: one method for each file in `sql/`, of the same name."""
+"""The statements of the alert rules about shifts: one method for each file `sql/ask_*.sql`, of the same name."""
 
 from __future__ import annotations
 

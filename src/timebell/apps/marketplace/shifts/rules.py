@@ -1,4 +1,4 @@
-"""What can be argued about shifts without a clock or a database: their states, what is owed in each, and until when."""
+"""The state machine of shifts, without a clock or a database: their states, what is owed in each, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get about companies, projects and workers."""
+"""Request and response bodies about companies, projects and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get about bookings, with the names that the source has for their fields."""
+"""Request and response bodies about bookings, with the names that the source has for their fields."""
 
 from __future__ import annotations
 

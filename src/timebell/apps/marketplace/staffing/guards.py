@@ -1,4 +1,4 @@
-"""What is asked just before somebody is told something about a booking."""
+"""Guards: questions that are asked just before somebody is told something about a booking."""
 
 from __future__ import annotations
 

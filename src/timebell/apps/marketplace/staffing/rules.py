@@ -1,4 +1,4 @@
-"""What may become of a booking, who may clock in, and what a checkout has to be. Pure."""
+"""The state machine of bookings, who may clock in, and what a checkout has to be. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send and get about magic links."""
+"""Request and response bodies about magic links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this room brings to the app."""
+"""The parts that magic links bring to the app: a handler, a queue and a measure."""
 
 from __future__ import annotations
 
