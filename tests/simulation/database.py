@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import asyncpg
 
+from tests.query_plans import queries_of
 from tests.simulation.loop import LIFE, Life
 from tests.simulation.planting import Spot
 from tests.simulation.wire import IDLE_SECONDS, LOCK_SECONDS, Wire
@@ -188,7 +189,8 @@ def _lock_seconds(parameters: tuple[str, ...], given: tuple[Any, ...]) -> float 
 
 
 QUERIES: dict[str, Query] = {}
-know_queries("timebell.kernel.sql", "timebell.engine.sql", "timebell.notify.sql", "timebell.web.sql")
+for slice_name in ("kernel", "engine", "notify", "web"):
+    QUERIES.update((query.text, query) for query in queries_of(slice_name).values())
 _TYPES: dict[frozenset[int], Any] = {}
 _NAMED = SimpleNamespace(name="known")
 
