@@ -23,14 +23,14 @@ up: $(READY) ## Run Timebell on its own PostgreSQL
 	exec $(BIN)/timebell up $(ARGS)
 
 # Two things at once, because the first run on a machine has to fetch and install, and each waits for others most of the
-# time. The types are looked at beside the tests, and what is wrong with them is told as soon as it is known. Five tests
+# time. The types are looked at beside the tests, and what is wrong with them is told as soon as it is known. Four tests
 # at once on two processors: some wait for processes of their own.
 define TESTS
 @$(MAKE) --no-print-directory -j 2 style packages
 @mkdir -p build
 @{ $(BIN)/mypy >build/mypy.txt 2>&1 || { cat build/mypy.txt; exit 1; }; } & types=$$!; \
 	status=0; \
-	$(BIN)/python -m pytest -n 5 --dist worksteal $(1) $(ARGS) || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(1) $(ARGS) || status=$$?; \
 	wait $$types || { echo "mypy refuses it: build/mypy.txt" >&2; status=1; }; \
 	exit $$status
 endef
